@@ -25,14 +25,14 @@ def venue(tmp_path: Path) -> Iterator[Venue]:
 def enter(venue: Venue, count: int, order: Callable[[int], dict[str, object]] = lambda _: ORDER) -> None:
     """Enters orders of demo-a, whose limit an operator raises."""
     operator = Http(venue.address, OPERATOR)
-    operator.result("private/pitwire_change_account", {"name": "demo-a", "max_open_orders": count})
+    operator.result("private/pitwire_change_account", {"name": "demo-a", "max_open_orders": count + 1})
     with Ws(venue.ws_url) as member:
         member.login(DEMO_A)
         for first in range(0, count, 100):
             for number in range(first, first + 100):
                 member.post("private/buy", order(number))
             answers = [member.receive() for _ in range(100)]
-            assert all("result" in answer for answer in answers)
+            assert [answer for answer in answers if "error" in answer] == []
 
 
 def request(method: str, params: dict[str, object]) -> bytes:
@@ -57,7 +57,7 @@ def eventually(what: str, is_so: Callable[[], bool]) -> None:
 
 
 def unread_socket(venue: Venue, stack: ExitStack, *, only_listens: bool) -> RawWs:
-    """A connection of demo-a. One that only listens before its login is served by a delivery thread."""
+    """A connection of demo-a. A delivery thread serves it if it subscribes before its login."""
     assert venue.process is not None
     opened = stack.enter_context(RawWs(Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)))
     if only_listens:
@@ -96,7 +96,7 @@ def test_unread_lists_of_orders_do_not_add_up(venue: Venue, only_listens: bool) 
 def test_unread_books_of_connections_without_a_login_do_not_add_up(venue: Venue) -> None:
     """Each answer has about 300 KB, and each connection asks for 60 of them."""
     levels, strangers = 9_000, 60
-    enter(venue, levels, lambda number: ORDER | {"price": 1.0 + number / 100})
+    enter(venue, levels, lambda number: ORDER | {"price": round(1.0 + number / 100, 2)})
     assert venue.process is not None
     target = Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)
     book = {"instrument_name": "NPN_ZAR", "depth": 10_000}
@@ -118,18 +118,19 @@ def test_unread_books_of_connections_without_a_login_do_not_add_up(venue: Venue)
 
 @pytest.mark.parametrize("only_listens", [False, True], ids=["venue-thread", "delivery-thread"])
 def test_requests_behind_unread_answers_are_answered_once_they_are_read(venue: Venue, only_listens: bool) -> None:
-    enter(venue, 1_000)
+    orders, requests = 200, 15
+    enter(venue, orders)
     with ExitStack() as sockets:
-        readers = [unread_socket(venue, sockets, only_listens=only_listens) for _ in range(30)]
+        readers = [unread_socket(venue, sockets, only_listens=only_listens) for _ in range(60)]
         for reader in readers:
-            for _ in range(20):
+            for _ in range(requests):
                 reader.send(TEXT, request("private/get_open_orders", {}))
-        # About 500 KB each: more than the account may leave unread.
+        # About 100 KB each, and 90 MB together: more than the account may leave unread.
         for reader in readers:
-            for _ in range(20):
+            for _ in range(requests):
                 while not (text := reader.until(TEXT)).startswith(b'{"jsonrpc":"2.0","id":1,"result":[{'):
                     pass
-                assert len(json.loads(text)["result"]) == 1_000
+                assert text.count(b'"order_id"') == orders
 
 
 def test_answer_to_an_order_does_not_wait_for_an_unread_list(tmp_path: Path) -> None:
@@ -165,6 +166,94 @@ def test_long_answers_of_an_account_follow_each_other_in_a_quiet_venue(tmp_path:
             while "result" not in (answer := member.receive()):
                 pass
             assert len(answer["result"]) == 1_000
+
+
+@pytest.fixture
+def quiet_venue(tmp_path: Path) -> Iterator[Venue]:
+    with Venue(tmp_path / "quiet", extra=["--durability", "memory", "--no-flow"]) as running:
+        yield running
+
+
+@pytest.mark.attack("command with many fills and many connections that do not read")
+def test_notices_of_a_command_do_not_all_wait_in_memory(quiet_venue: Venue) -> None:
+    orders = 6_000
+    enter(quiet_venue, orders, lambda _: ORDER | {"price": 1000.0})
+    before = peak_bytes(quiet_venue)
+    with ExitStack() as sockets:
+        channels = ["user.orders.any.any.raw", "user.trades.any.any.raw"]
+        for _ in range(40):
+            listener = unread_socket(quiet_venue, sockets, only_listens=False)
+            listener.send(TEXT, request("private/subscribe", {"channels": channels}))
+            listener.until(TEXT)
+        with Ws(quiet_venue.ws_url) as other:
+            other.login(DEMO_B)
+            sold = other.result("private/sell", ORDER | {"price": 1000.0, "amount": orders})
+            assert len(sold["trades"]) == orders
+        assert quiet_venue.alive(), quiet_venue.log_tail()
+        # All of them would be 200 MiB.
+        assert peak_bytes(quiet_venue) - before < 100 * MEBIBYTE, f"{peak_bytes(quiet_venue) // MEBIBYTE} MiB"
+
+
+@pytest.mark.parametrize("only_listens", [False, True], ids=["venue-thread", "delivery-thread"])
+def test_notices_of_a_command_with_many_fills_come_whole_and_in_order(quiet_venue: Venue, only_listens: bool) -> None:
+    orders, channel = 1_500, "user.changes.NPN_ZAR.raw"
+    enter(quiet_venue, orders, lambda _: ORDER | {"price": 1000.0})
+    with ExitStack() as sockets, Ws(quiet_venue.ws_url) as other:
+        listeners = [unread_socket(quiet_venue, sockets, only_listens=only_listens) for _ in range(10)]
+        for listener in listeners:
+            listener.send(TEXT, request("private/subscribe", {"channels": [channel]}))
+            while b'"result":["user.changes' not in listener.until(TEXT):
+                pass
+        other.login(DEMO_B)
+        sold = other.result("private/sell", ORDER | {"price": 1000.0, "amount": orders})
+        expected = [trade["trade_id"] for trade in sold["trades"]]
+        assert len(expected) == orders
+        # The connections are read in turn. Notices wait while one of them is not read.
+        for listener in listeners:
+            fills: list[str] = []
+            states: dict[str, str] = {}
+            while len(states) < orders or "open" in states.values():
+                params = json.loads(listener.until(TEXT)).get("params", {})
+                if params.get("channel") != channel:
+                    continue
+                data = params["data"]
+                assert len(data["trades"]) <= 100 and len(data["orders"]) <= 100
+                fills += [trade["trade_id"] for trade in data["trades"]]
+                states |= {order["order_id"]: order["order_state"] for order in data["orders"]}
+            assert fills == expected and set(states.values()) == {"filled"}
+
+
+@pytest.mark.attack("order of a member with hundreds of connections that get its notices")
+def test_notices_reach_more_connections_than_one_turn_serves(quiet_venue: Venue) -> None:
+    connections, orders, channel = 600, 3, "user.orders.any.any.raw"
+    with ExitStack() as sockets:
+        listeners = [unread_socket(quiet_venue, sockets, only_listens=False) for _ in range(connections)]
+        for listener in listeners:
+            listener.send(TEXT, request("private/subscribe", {"channels": [channel]}))
+            listener.until(TEXT)
+        with Ws(quiet_venue.ws_url) as member:
+            member.login(DEMO_A)
+            entered = [member.result("private/buy", ORDER)["order"]["order_id"] for _ in range(orders)]
+        for listener in listeners:
+            notices = [json.loads(listener.until(TEXT))["params"]["data"]["order_id"] for _ in range(orders)]
+            assert notices == entered
+
+
+def test_member_gets_its_answer_and_then_all_notices_of_it(quiet_venue: Venue) -> None:
+    """Four megabytes of notices wait for the answer here, which takes many turns."""
+    orders = 4_000
+    enter(quiet_venue, orders, lambda _: ORDER | {"price": 1000.0})
+    with Ws(quiet_venue.ws_url) as other:
+        other.login(DEMO_B)
+        other.subscribe("user.trades.any.any.raw", scope="private")
+        asked = other.post("private/sell", ORDER | {"price": 1000.0, "amount": orders})
+        answer = other.receive()
+        assert answer["id"] == asked
+        expected = [trade["trade_id"] for trade in answer["result"]["trades"]]
+        fills: list[str] = []
+        while len(fills) < orders:
+            fills += [trade["trade_id"] for trade in other.notification("user.trades.any.any.raw")]
+        assert fills == expected
 
 
 @pytest.mark.attack("merged channels of an account with many orders")

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use pitwire_engine::Engine;
 use pitwire_journal::LogError;
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId, VenueNanos};
-use pitwire_projections::{Change, Views};
+use pitwire_projections::Views;
 
 use crate::Venue;
+use crate::account_events::AccountEvent;
 use crate::auth::{Authorization, Credential, FailedLogin, SignedRequest};
 use crate::call::{Call, Effect, Transport};
 use crate::codec::{IgnoredChannels, Params, Request, RequestId, RpcError, write_error, write_result_with};
@@ -270,10 +271,19 @@ impl Dispatcher {
         self.state.replay.has_history = has_history;
     }
 
-    /// Records the changes of the last commands in the replay buffers. Must be called before
-    /// [`Self::send_resumable`].
-    pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
-        self.state.replay.record(engine, views, changes);
+    /// Records events in the replay buffers. Must be called before [`Self::send_resumable`].
+    pub fn record(&mut self, engine: &Engine, events: &[AccountEvent]) {
+        self.state.replay.record(engine, events);
+    }
+
+    /// Says whether messages of an account are recorded.
+    pub fn records(&self, account: AccountId) -> bool {
+        self.state.replay.of(account).is_some()
+    }
+
+    /// Forgets the recorded messages of an account, because some were not recorded.
+    pub fn forget_recorded(&mut self, account: AccountId) {
+        self.state.replay.forget(account);
     }
 
     /// Sends the recorded messages to a session's resumable channels. `send` gets each message.

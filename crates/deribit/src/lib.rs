@@ -10,6 +10,7 @@
 //! Start at    [`Dispatcher::answer`], then `methods`.
 
 mod access;
+mod account_events;
 mod account_objects;
 mod auth;
 mod call;
@@ -38,6 +39,7 @@ mod venue;
 mod volume;
 
 pub use access::{Access, AccessLevel};
+pub use account_events::{AccountEvent, account_events};
 pub use auth::{Authorization, Credential, FailedLogin, SignedRequest};
 pub use call::{Effect, Transport};
 pub use credential_store::{CredentialStore, NoCredentialStore};

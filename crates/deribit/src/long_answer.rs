@@ -2,7 +2,7 @@
 //!
 //! Does        begins such an answer within its request, and continues it in parts.
 //! Holds       1. a list of orders or fills describes the moment of its request, whatever happens
-//!                between the parts; only what the venue forgets meanwhile is left out;
+//!                between the parts; a record that the venue forgets meanwhile is left out;
 //!             2. a mass cancel covers the orders that were open at its request;
 //!             3. a part costs about as many records as its caller says.
 //! Leaves out  when the parts run, and the order of the messages of a connection.

@@ -1,11 +1,12 @@
-//! Notifications of private channels after a command.
+//! Notifications of private channels.
 
 use std::collections::BTreeMap;
 
+use crate::account_events::{AccountEvent, AccountEventKind};
 use crate::codec::{Channel, Interval, Json, Scope, notification, numbered_notification, objects};
 use pitwire_engine::Engine;
-use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
-use pitwire_projections::{Change, UserTrade, Views};
+use pitwire_model::{AccountId, InstrumentSpec, OrderId, Seq};
+use pitwire_projections::{OrderRecord, UserTrade, Views};
 
 use crate::account_objects::{order_moment, summary_facts, write_position, write_report};
 use crate::session::Session;
@@ -14,37 +15,28 @@ use crate::subscription::{FillList, PrivateSubscription, RECORDS_PER_MESSAGE, ta
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
 
 impl Session {
-    /// Sends the changes of the last commands to this session's private channels. `send` gets each
-    /// message. Fills are sent before the order state that they lead to.
-    pub fn notify(&mut self, engine: &Engine, views: &Views, changes: &[Change], send: &mut dyn FnMut(&[u8])) {
+    /// Sends events to this session's private channels. `send` gets each message. Fills are sent
+    /// before the order state that they lead to.
+    pub fn notify(&mut self, engine: &Engine, views: &Views, events: &[AccountEvent], send: &mut dyn FnMut(&[u8])) {
         let venue = VenueView { engine, views };
         for (&listener, subs) in &mut self.private {
             // If one channel is resumable, all raw channels are sent from the replay buffer, in one
             // order.
             let by_replay = subs.values().any(PrivateSubscription::is_sent_from_replay);
-            // Fills are sent oldest first, but the book of the account ends with the newest: count
-            // back.
-            let mut fills = changes.iter().filter(|change| is_fill_of(change, listener)).count();
-            for change in changes {
-                match *change {
-                    Change::Trade { account, instrument } if account == listener => {
-                        venue.send_trade((subs, by_replay), account, instrument, fills, send);
-                        fills -= 1;
+            let mut moves_money = false;
+            for event in events.iter().filter(|event| event.account() == listener) {
+                match &event.kind {
+                    AccountEventKind::Fill(fill) => venue.send_trade((subs, by_replay), fill, send),
+                    AccountEventKind::Order { record, triggers } => {
+                        venue.send_order((subs, by_replay), record, *triggers, send);
                     }
-                    Change::Order { account, order } if account == listener => {
-                        venue.send_order((subs, by_replay), account, order, false, send);
-                    }
-                    Change::Elected { account, order } if account == listener => {
-                        venue.send_order((subs, by_replay), account, order, true, send);
-                    }
-                    Change::Report { account, report } if account == listener => {
-                        venue.send_report(subs, account, report, send);
-                    }
-                    _ => {}
+                    AccountEventKind::Report(report) => venue.send_report(subs, listener, *report, send),
+                    AccountEventKind::Money => {}
                 }
+                moves_money |= !matches!(event.kind, AccountEventKind::Report(_));
             }
             for (name, sub) in subs {
-                sub.portfolio.stale |= changes.iter().any(|change| venue.moves_money_of(change, listener));
+                sub.portfolio.stale |= moves_money;
                 if sub.channel.interval() == Interval::Raw {
                     venue.send_changes(name, sub, listener, send);
                 }
@@ -93,16 +85,8 @@ pub(crate) struct VenueView<'a> {
 }
 
 impl VenueView<'_> {
-    fn send_trade(
-        self,
-        (subs, by_replay): (&mut Subscriptions, bool),
-        account: AccountId,
-        instrument: InstrumentId,
-        from_end: usize,
-        send: &mut dyn FnMut(&[u8]),
-    ) {
-        let (Some(market), Some(book)) = (self.engine.market(instrument), self.views.account(account)) else { return };
-        let Some(fill) = book.trades().len().checked_sub(from_end).and_then(|at| book.trades().get(at)) else { return };
+    fn send_trade(self, (subs, by_replay): (&mut Subscriptions, bool), fill: &UserTrade, send: &mut dyn FnMut(&[u8])) {
+        let Some(market) = self.engine.market(fill.instrument) else { return };
         for (name, sub) in subs {
             match &sub.channel {
                 _ if by_replay && sub.is_replayable_raw() => {}
@@ -151,12 +135,10 @@ impl VenueView<'_> {
     fn send_order(
         self,
         (subs, by_replay): (&mut Subscriptions, bool),
-        account: AccountId,
-        order: OrderId,
+        record: &OrderRecord,
         triggers: bool,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        let Some(record) = self.views.account(account).and_then(|book| book.order(order)) else { return };
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in subs {
             match &sub.channel {
@@ -168,11 +150,11 @@ impl VenueView<'_> {
                             objects::order(j, &market.spec, record, moment);
                         }));
                     } else {
-                        sub.orders.insert(order);
+                        sub.orders.insert(record.id);
                     }
                 }
                 Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
-                    sub.changes.entry(record.instrument).or_default().orders.insert(order);
+                    sub.changes.entry(record.instrument).or_default().orders.insert(record.id);
                 }
                 _ => {}
             }
@@ -271,30 +253,12 @@ impl VenueView<'_> {
         self.engine.currencies().len()
     }
 
-    /// Whether a change may affect the money of an account or the value of its positions.
-    fn moves_money_of(self, change: &Change, listener: AccountId) -> bool {
-        match *change {
-            Change::Order { account, .. }
-            | Change::Elected { account, .. }
-            | Change::Trade { account, .. }
-            | Change::Balance { account } => account == listener,
-            Change::Revalued { instrument } => {
-                self.engine.account(listener).is_some_and(|holder| holder.position(instrument).lots != 0)
-            }
-            Change::Report { .. } => false,
-        }
-    }
-
     fn write_order(self, j: &mut Json<'_>, account: AccountId, id: OrderId) {
         let Some(record) = self.views.account(account).and_then(|book| book.order(id)) else { return };
         if let Some(market) = self.engine.market(record.instrument) {
             objects::order(j, &market.spec, record, order_moment(self.engine, record));
         }
     }
-}
-
-fn is_fill_of(change: &Change, account: AccountId) -> bool {
-    matches!(change, Change::Trade { account: of, .. } if *of == account)
 }
 
 pub(crate) fn covers(scope: &Scope, spec: &InstrumentSpec, engine: &Engine) -> bool {

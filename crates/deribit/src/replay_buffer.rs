@@ -12,10 +12,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::account_events::{AccountEvent, AccountEventKind};
 use crate::codec::{Json, Token, objects};
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, InstrumentId, OrderId, VenueNanos};
-use pitwire_projections::{AccountBook, Change, Views};
 
 use crate::account_objects::order_moment;
 
@@ -130,20 +130,19 @@ impl ReplayBuffers {
         self.accounts.get(&account)
     }
 
-    /// Records the changes of the last commands. Must be called before the sessions are notified.
-    pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
+    /// Records events. Must be called before the sessions are notified of them.
+    pub fn record(&mut self, engine: &Engine, events: &[AccountEvent]) {
         if self.accounts.is_empty() {
             return;
         }
-        let touched: BTreeSet<AccountId> = changes.iter().filter_map(account_of_change).collect();
+        let touched: BTreeSet<AccountId> = events.iter().map(AccountEvent::account).collect();
         for account in touched {
-            let (Some(buffer), Some(book)) = (self.accounts.get_mut(&account), views.account(account)) else {
-                continue;
-            };
+            let Some(buffer) = self.accounts.get_mut(&account) else { continue };
             // Messages of this call are not trimmed: connected subscribers are sent them from the
             // buffer.
             buffer.trim();
-            let mut entries = entries_of(account, book, engine, changes);
+            let of_account = events.iter().filter(|event| event.account() == account);
+            let mut entries: Vec<NewEntry> = of_account.filter_map(|event| entry_of(engine, event)).collect();
             // A later message of this turn may carry an earlier time than an order that is sent in
             // its current state, so the times are made non-decreasing from the end.
             let mut earliest = u64::MAX;
@@ -155,6 +154,11 @@ impl ReplayBuffers {
                 buffer.push(at, instrument, what, object);
             }
         }
+    }
+
+    /// Forgets the messages of an account, because some were not recorded.
+    pub fn forget(&mut self, account: AccountId) {
+        self.accounts.remove(&account);
     }
 
     /// Drops the buffers without a subscriber for [`RESUMABLE_NS`]. `subscribed` are the
@@ -170,52 +174,25 @@ impl ReplayBuffers {
     }
 }
 
-fn account_of_change(change: &Change) -> Option<AccountId> {
-    match *change {
-        Change::Trade { account, .. } | Change::Order { account, .. } | Change::Elected { account, .. } => {
-            Some(account)
-        }
-        _ => None,
-    }
-}
-
 type NewEntry = (u64, InstrumentId, ReplayEventKind, Vec<u8>);
 
-fn entries_of(account: AccountId, book: &AccountBook, engine: &Engine, changes: &[Change]) -> Vec<NewEntry> {
-    // Fills are recorded oldest first, but the book ends with the newest: count back.
-    let is_fill = |change: &&Change| matches!(change, Change::Trade { account: of, .. } if *of == account);
-    let mut fills = changes.iter().filter(is_fill).count();
-    let mut entries = Vec::new();
-    for change in changes {
-        match *change {
-            Change::Trade { account: of, instrument } if of == account => {
-                let fill = book.trades().len().checked_sub(fills).and_then(|at| book.trades().get(at));
-                fills -= 1;
-                if let (Some(fill), Some(market)) = (fill, engine.market(instrument)) {
-                    let mut object = Vec::new();
-                    objects::user_trade(&mut Json::new(&mut object), &market.spec, fill, engine.currencies());
-                    entries.push((fill.trade.at.0, instrument, ReplayEventKind::Fill, object));
-                }
-            }
-            Change::Order { account: of, order } if of == account => {
-                entries.extend(order_entry(book, engine, order, false));
-            }
-            Change::Elected { account: of, order } if of == account => {
-                entries.extend(order_entry(book, engine, order, true));
-            }
-            _ => {}
-        }
-    }
-    entries
-}
-
-fn order_entry(book: &AccountBook, engine: &Engine, id: OrderId, triggers: bool) -> Option<NewEntry> {
-    let record = book.order(id)?;
-    let market = engine.market(record.instrument)?;
+fn entry_of(engine: &Engine, event: &AccountEvent) -> Option<NewEntry> {
     let mut object = Vec::new();
-    let moment = objects::OrderMoment { triggers, ..order_moment(engine, record) };
-    objects::order(&mut Json::new(&mut object), &market.spec, record, moment);
-    Some((record.updated.0, record.instrument, ReplayEventKind::Order { id, triggers }, object))
+    match &event.kind {
+        AccountEventKind::Fill(fill) => {
+            let market = engine.market(fill.instrument)?;
+            objects::user_trade(&mut Json::new(&mut object), &market.spec, fill, engine.currencies());
+            Some((fill.trade.at.0, fill.instrument, ReplayEventKind::Fill, object))
+        }
+        AccountEventKind::Order { record, triggers } => {
+            let market = engine.market(record.instrument)?;
+            let moment = objects::OrderMoment { triggers: *triggers, ..order_moment(engine, record) };
+            objects::order(&mut Json::new(&mut object), &market.spec, record, moment);
+            let what = ReplayEventKind::Order { id: record.id, triggers: *triggers };
+            Some((record.updated.0, record.instrument, what, object))
+        }
+        AccountEventKind::Report(_) | AccountEventKind::Money => None,
+    }
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn order_with_many_fills_is_answered_in_parts_with_each_fill_once() {
     let numbers: Vec<u64> = trades.iter().map(|trade| trade["trade_seq"].as_u64().expect("a number")).collect();
     assert_eq!(numbers, (numbers[0]..numbers[0] + 600).collect::<Vec<_>>());
     assert_eq!((&parts["order"]["order_state"], &parts["order"]["filled_amount"]), (&json!("filled"), &json!(0.6)));
-    // The same number again enters nothing, and is answered in parts, too.
+    // A repeated number enters nothing. Its answer comes in parts as well.
     world.parts = 0;
     let params = json!({"instrument_name": "BTC_USDC", "amount": 1.0, "price": 10.0, "client_order_id": "big"});
     assert_eq!(world.ok(&mut bob, "private/sell", params).result(), &whole);

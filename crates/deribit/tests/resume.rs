@@ -34,8 +34,8 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
 
 /// Returns the messages of everything that has happened since the last call.
 fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
-    let MemoryVenue { engine, views, changes, .. } = &world.venue;
-    world.dispatcher.record(engine, views, changes);
+    let events = world.events();
+    world.dispatcher.record(&world.venue.engine, &events);
     let received = received_of_recorded(world, session);
     world.venue.changes.clear();
     received
@@ -45,9 +45,9 @@ fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
 /// well.
 fn received_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut received = Vec::new();
-    let MemoryVenue { engine, views, changes, .. } = &world.venue;
+    let MemoryVenue { engine, views, .. } = &world.venue;
     let mut send = |text: &[u8]| received.push(parsed(text)["params"].clone());
-    session.notify(engine, views, changes, &mut send);
+    session.notify(engine, views, &world.events(), &mut send);
     world.dispatcher.send_resumable(session, engine, views, &mut send);
     received
 }

@@ -157,6 +157,11 @@ impl AccountBook {
         self.orders.get(&id).map(Arc::as_ref)
     }
 
+    /// Returns an order, which keeps its present state.
+    pub fn shared_order(&self, id: OrderId) -> Option<Arc<OrderRecord>> {
+        self.orders.get(&id).cloned()
+    }
+
     /// Returns the open orders in order of entry. They keep their present state, whatever happens
     /// to the orders later.
     pub fn shared_open_orders(&self) -> impl DoubleEndedIterator<Item = Arc<OrderRecord>> {

@@ -1,10 +1,10 @@
 //! Which connections receive the private notices of which accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use pitwire_model::AccountId;
 use pitwire_net::ConnectionId;
-use pitwire_projections::Change;
 
 /// An index of connections by account. Connections without a login are not in it.
 #[derive(Debug, Default)]
@@ -47,50 +47,41 @@ impl AccountListeners {
         self.by_account.get(&account).map_or(0, BTreeSet::len)
     }
 
-    /// Returns the connections that get changes, each once, in order of connection.
-    pub fn affected_by(&self, changes: &[Change]) -> BTreeSet<ConnectionId> {
-        let mut affected = BTreeSet::new();
-        for change in changes {
-            match account_of(change) {
-                Some(account) => affected.extend(self.by_account.get(&account).into_iter().flatten().copied()),
-                None => affected.extend(self.by_connection.keys().copied()),
-            }
-        }
-        affected
+    /// Returns the connections that receive the notices of an account, in order of connection.
+    pub fn of(&self, account: AccountId) -> impl Iterator<Item = ConnectionId> {
+        self.behind(account, None)
     }
-}
 
-/// Returns the account that a change concerns, or `None` if it may concern every account.
-fn account_of(change: &Change) -> Option<AccountId> {
-    match change {
-        Change::Order { account, .. }
-        | Change::Elected { account, .. }
-        | Change::Trade { account, .. }
-        | Change::Balance { account }
-        | Change::Report { account, .. } => Some(*account),
-        Change::Revalued { .. } => None,
+    /// Returns the connections of [`Self::of`] behind `last`, or all of them without it.
+    pub fn behind(&self, account: AccountId, last: Option<ConnectionId>) -> impl Iterator<Item = ConnectionId> {
+        let start = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let of_account = self.by_account.get(&account).into_iter();
+        of_account.flat_map(move |ids| ids.range((start, Bound::Unbounded))).copied()
+    }
+
+    /// Returns the accounts whose notices some connection receives.
+    pub fn accounts(&self) -> impl Iterator<Item = AccountId> + Clone {
+        self.by_account.keys().copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pitwire_model::InstrumentId;
-
     use super::*;
 
     #[test]
-    fn changes_reach_the_connections_of_their_account() {
+    fn connections_receive_the_notices_of_their_accounts() {
         let (one, two) = (ConnectionId(1), ConnectionId(2));
         let (first, second) = (AccountId(1), AccountId(2));
         let mut listeners = AccountListeners::default();
         listeners.set(one, [first].into_iter());
         listeners.set(two, [first, second].into_iter());
-        let affected = |listeners: &AccountListeners, change| Vec::from_iter(listeners.affected_by(&[change]));
-        assert_eq!(affected(&listeners, Change::Balance { account: first }), [one, two]);
-        assert_eq!(affected(&listeners, Change::Balance { account: second }), [two]);
+        assert_eq!(Vec::from_iter(listeners.of(first)), [one, two]);
+        assert_eq!(Vec::from_iter(listeners.of(second)), [two]);
+        assert_eq!(Vec::from_iter(listeners.accounts()), [first, second]);
+        assert_eq!(Vec::from_iter(listeners.behind(first, Some(one))), [two]);
         listeners.set(two, [second].into_iter());
-        assert_eq!(affected(&listeners, Change::Balance { account: first }), [one]);
-        assert_eq!(affected(&listeners, Change::Revalued { instrument: InstrumentId(0) }), [one, two]);
+        assert_eq!((Vec::from_iter(listeners.of(first)), listeners.len_of(first)), (vec![one], 1));
         listeners.set(one, [].into_iter());
         listeners.remove(two);
         assert!(listeners.by_account.is_empty() && listeners.by_connection.is_empty());

@@ -37,6 +37,7 @@ use crate::heartbeats::Heartbeats;
 use crate::long_answers::{LongAnswers, Recipient};
 use crate::metrics::{self, Gauges, ServerCounters};
 use crate::page;
+use crate::private_events::PrivateEvents;
 use crate::private_windows::PrivateWindows;
 use crate::public_connections::ConnectionOutput;
 use crate::resume::{Resumption, RetainedChannels, VenueEpoch};
@@ -83,6 +84,7 @@ pub struct VenueApplication {
     is_early: bool,
     /// Set when the log has failed. Nothing may be sent from then on.
     failure: Option<LogError>,
+    private_events: PrivateEvents,
     private_windows: PrivateWindows,
     window_sends: WindowSends,
     long_answers: LongAnswers,
@@ -128,6 +130,7 @@ impl VenueApplication {
             latency: LatencyHistograms::default(),
             is_early: false,
             failure: None,
+            private_events: PrivateEvents::default(),
             private_windows: PrivateWindows::default(),
             window_sends: WindowSends::default(),
             long_answers: LongAnswers::default(),
@@ -619,9 +622,11 @@ impl Application for VenueApplication {
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let upkeep = self.maintenance.as_ref().map_or(u64::MAX, Maintenance::next_due_ns);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
+        let beat = beat.min(self.private_events.blocked_due_ns().unwrap_or(u64::MAX));
         let has_answers = self.long_answers.has_next(|id| self.window_sends.has_room(id));
         if has_answers
             || !self.resumable_texts.is_empty()
+            || self.has_waiting_events()
             || self.window_sends.has_next()
             || self.bus.as_ref().is_some_and(Bus::has_joins)
             || self.service.market_data.publisher.has_put_off()
@@ -641,6 +646,7 @@ impl Application for VenueApplication {
         }
         self.turn_records = RECORDS_PER_TURN;
         self.take_outbox_reports(now_ns);
+        self.send_waiting_events(RECORDS_PER_TURN, now_ns, notices);
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }
@@ -723,6 +729,7 @@ impl Application for VenueApplication {
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.finish_cancels(notices);
+        self.send_waiting_events(usize::MAX, self.clock.monotonic_ns(), notices);
         self.service.is_stopping = true;
         self.service.market_data.streams.stop();
         self.service.market_data.public_connections.stop();

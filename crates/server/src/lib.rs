@@ -20,6 +20,7 @@ mod limits;
 mod long_answers;
 mod metrics;
 mod page;
+mod private_events;
 mod private_windows;
 mod public_connections;
 mod resume;

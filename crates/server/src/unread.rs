@@ -69,7 +69,7 @@ pub struct Unread {
 impl Default for Unread {
     fn default() -> Self {
         let defaults = Limits::default();
-        // The connections of the venue thread have a limit of their own.
+        // The venue thread has a separate limit for its connections.
         Self::new(Limits { outbox_bytes: defaults.outbox_bytes / 2, ..defaults })
     }
 }
@@ -157,8 +157,8 @@ impl Unread {
         }
     }
 
-    /// Says whether a connection may get more answers. One that has read everything may go on up to
-    /// twice the limit of its account: it is probably not the one that does not read.
+    /// Says whether a connection may get more answers. A connection that has read everything may go
+    /// on up to twice the limit of its account, because another connection probably does not read.
     pub fn has_room(&self, id: ConnectionId) -> bool {
         let Some(count) = self.counts.get(&id) else { return true };
         let of_account = count.account.and_then(|account| self.accounts.get(&account)).copied().unwrap_or(0);
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn bytes_between_the_threads_are_counted_once() {
         let (mut unread, id) = (unread(10_000, 10_000), ConnectionId(1));
-        // So many that the sums wrap.
+        // The sums wrap.
         for number in 1..=45_000_usize {
             unread.add(id, TEXT);
             let taken = u32::try_from(number * 100 * KIB % (1 << 32)).unwrap();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use pitwire_deribit::codec::{Request, RequestId, RpcError};
 use pitwire_deribit::{
     Access, AnswerProgress, Credential, DispatchOutcome, Dispatcher, RequestClock, RequestContext, Session, Transport,
-    method_names,
+    account_events, method_names,
 };
 use pitwire_model::AccountId;
 use pitwire_websocket::{Decoder, IncomingMessage, MessageLimits};
@@ -150,8 +150,10 @@ impl HostileClient {
     /// Sends notifications to every session.
     fn notify(&mut self) {
         let MemoryVenue { engine, views, changes, .. } = &self.venue;
+        let accounts = engine.accounts().iter().map(|account| account.spec.id);
+        let events = account_events(engine, views, changes, |_| true, accounts);
         for session in &mut self.sessions {
-            session.notify(engine, views, changes, &mut |text| {
+            session.notify(engine, views, &events, &mut |text| {
                 let notice: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
                 assert_eq!(notice["method"], "subscription", "{}", String::from_utf8_lossy(text));
             });

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pitwire_deribit::codec::Request;
 use pitwire_deribit::{
-    Access, AnswerProgress, Credential, DispatchOutcome, Dispatcher, Effect, LongAnswer, RequestClock, RequestContext,
-    Session, Transport,
+    Access, AccountEvent, AnswerProgress, Credential, DispatchOutcome, Dispatcher, Effect, LongAnswer, RequestClock,
+    RequestContext, Session, Transport, account_events,
 };
 use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::{
@@ -240,9 +240,15 @@ impl World {
     /// Returns the messages that a session receives for all events since the last call.
     pub fn received(&mut self, session: &mut Session) -> Vec<Value> {
         let mut received = Vec::new();
-        let MemoryVenue { engine, views, changes, .. } = &self.venue;
-        session.notify(engine, views, changes, &mut |text| received.push(parsed(text)));
+        let MemoryVenue { engine, views, .. } = &self.venue;
+        session.notify(engine, views, &self.events(), &mut |text| received.push(parsed(text)));
         received
+    }
+
+    /// Returns the changes of all accounts since the last call.
+    pub fn events(&self) -> Vec<AccountEvent> {
+        let MemoryVenue { engine, views, changes, .. } = &self.venue;
+        account_events(engine, views, changes, |_| true, (0..3).map(AccountId))
     }
 }
 
