@@ -1,6 +1,6 @@
 //! The order and trade history of one account.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -130,12 +130,13 @@ pub struct UserTrade {
 
 #[derive(Clone, Debug, Default)]
 pub struct AccountBook {
-    /// Open orders and the newest [`Self::CLOSED_ORDERS`] closed ones, by id, which is the order of
-    /// entry.
+    /// Open orders by id, which is the order of entry. They have their own map because many requests
+    /// look at all of them.
     ///
     /// Shared with the answers that still have to show an order as it was.
-    pub(crate) orders: BTreeMap<OrderId, Arc<OrderRecord>>,
-    pub(crate) open: BTreeSet<OrderId>,
+    pub(crate) open: BTreeMap<OrderId, Arc<OrderRecord>>,
+    /// The newest [`Self::CLOSED_ORDERS`] closed orders.
+    pub(crate) closed_by_id: BTreeMap<OrderId, Arc<OrderRecord>>,
     /// Sum of the parts of the open orders.
     pub(crate) open_parts: u64,
     /// In order of closing.
@@ -154,18 +155,22 @@ impl AccountBook {
     pub const TRADES: usize = 50_000;
 
     pub fn order(&self, id: OrderId) -> Option<&OrderRecord> {
-        self.orders.get(&id).map(Arc::as_ref)
+        self.record(id).map(Arc::as_ref)
+    }
+
+    fn record(&self, id: OrderId) -> Option<&Arc<OrderRecord>> {
+        self.open.get(&id).or_else(|| self.closed_by_id.get(&id))
     }
 
     /// Returns an order, which keeps its present state.
     pub fn shared_order(&self, id: OrderId) -> Option<Arc<OrderRecord>> {
-        self.orders.get(&id).cloned()
+        self.record(id).cloned()
     }
 
     /// Returns the open orders in order of entry. They keep their present state, whatever happens
     /// to the orders later.
     pub fn shared_open_orders(&self) -> impl DoubleEndedIterator<Item = Arc<OrderRecord>> {
-        self.open.iter().filter_map(|id| self.orders.get(id).cloned())
+        self.open.values().cloned()
     }
 
     /// Returns the numbers of the remembered closed orders. They count orders in order of closing,
@@ -177,7 +182,7 @@ impl AccountBook {
     /// Returns a closed order by its number, unless it is forgotten.
     pub fn closed_order(&self, number: u64) -> Option<&Arc<OrderRecord>> {
         let at = usize::try_from(number.checked_sub(self.forgotten_orders)?).ok()?;
-        self.orders.get(self.closed.get(at)?)
+        self.closed_by_id.get(self.closed.get(at)?)
     }
 
     /// Returns the numbers of the remembered trades, as [`Self::closed_numbers`] does.
@@ -192,7 +197,7 @@ impl AccountBook {
 
     /// Returns the open orders in order of entry.
     pub fn open_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
-        self.open.iter().filter_map(|id| self.order(*id))
+        self.open.values().map(Arc::as_ref)
     }
 
     /// Returns the number of open orders, where an iceberg counts as its parts.
@@ -202,7 +207,7 @@ impl AccountBook {
 
     /// Returns the remembered closed orders in order of closing.
     pub fn closed_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
-        self.closed.iter().filter_map(|id| self.order(*id))
+        self.closed.iter().filter_map(|id| self.closed_by_id.get(id)).map(Arc::as_ref)
     }
 
     /// Returns the number of remembered closed orders. At [`Self::CLOSED_ORDERS`], older ones may
@@ -226,11 +231,10 @@ impl AccountBook {
     /// order may have been reduced.
     pub(crate) fn entered(&mut self, order: &NewOrder, order_type: OrderType, lots: Lots, at: VenueNanos) {
         let waits = order_type.stop_price().is_some();
-        self.open.insert(order.id);
         // Sums saturate, because a decoded image may contain any value.
         self.open_parts = self.open_parts.saturating_add(parts(lots, order.display));
         self.remember_number(order.client_order_id.as_str(), order.id);
-        self.orders.insert(
+        self.open.insert(
             order.id,
             Arc::new(OrderRecord {
                 id: order.id,
@@ -276,7 +280,7 @@ impl AccountBook {
         else {
             return;
         };
-        if let Some(order) = self.orders.get_mut(&order).map(Arc::make_mut) {
+        if let Some(order) = self.open.get_mut(&order).map(Arc::make_mut) {
             let before = order.parts();
             order.order_type = order.order_type.amended(price, stop, minimum_execution);
             order.tif = order.tif.amended(expiry);
@@ -291,7 +295,7 @@ impl AccountBook {
     }
 
     pub(crate) fn placed(&mut self, id: OrderId, place: Place, at: VenueNanos) {
-        if let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) {
+        if let Some(order) = self.open.get_mut(&id).map(Arc::make_mut) {
             order.place = place;
             order.updated = at;
         }
@@ -299,7 +303,7 @@ impl AccountBook {
 
     pub(crate) fn elected(&mut self, id: OrderId, last: Ticks, at: VenueNanos) {
         self.placed(id, Place::Active, at);
-        if let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) {
+        if let Some(order) = self.open.get_mut(&id).map(Arc::make_mut) {
             order.elected_at = Some(last);
         }
     }
@@ -312,7 +316,7 @@ impl AccountBook {
         liquidity: Liquidity,
         self_trade: bool,
     ) {
-        let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) else { return };
+        let Some(order) = self.open.get_mut(&id).map(Arc::make_mut) else { return };
         // Sums saturate, because a decoded image may contain any value.
         order.filled.0 = order.filled.0.saturating_add(trade.lots.0);
         order.tick_lots =
@@ -343,7 +347,7 @@ impl AccountBook {
     }
 
     pub(crate) fn cancelled(&mut self, id: OrderId, reason: CancelReason, at: VenueNanos) {
-        let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) else { return };
+        let Some(order) = self.open.get_mut(&id).map(Arc::make_mut) else { return };
         order.state = OrderState::Cancelled;
         order.cancel_reason = Some(reason);
         order.updated = at;
@@ -351,21 +355,19 @@ impl AccountBook {
     }
 
     fn close(&mut self, id: OrderId) {
-        if !self.open.remove(&id) {
-            return;
-        }
-        let parts = self.order(id).map_or(0, OrderRecord::parts);
-        self.open_parts = self.open_parts.saturating_sub(parts);
+        let Some(order) = self.open.remove(&id) else { return };
+        self.open_parts = self.open_parts.saturating_sub(order.parts());
         if self.closed.len() == Self::CLOSED_ORDERS
             && let Some(oldest) = self.closed.pop_front()
         {
             self.forgotten_orders += 1;
-            if let Some(forgotten) = self.orders.remove(&oldest)
+            if let Some(forgotten) = self.closed_by_id.remove(&oldest)
                 && self.by_client_order_id(forgotten.client_order_id.as_str()) == Some(oldest)
             {
                 self.by_client_order_id.remove(forgotten.client_order_id.as_str());
             }
         }
         self.closed.push_back(id);
+        self.closed_by_id.insert(id, order);
     }
 }

@@ -1,6 +1,6 @@
 //! The projections as plain data, for snapshots.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pitwire_model::{AccountId, OrderId, SpentSignature, Ticks};
@@ -86,26 +86,31 @@ fn tape_from(image: TapeImage) -> Tape {
 }
 
 fn book_image(account: AccountId, book: &AccountBook) -> AccountBookImage {
+    let orders = book.open.values().chain(book.closed_by_id.values());
+    let mut orders: Vec<OrderRecord> = orders.map(|order| OrderRecord::clone(order)).collect();
+    orders.sort_unstable_by_key(|order| order.id);
     AccountBookImage {
         account,
-        orders: book.orders.values().map(|order| OrderRecord::clone(order)).collect(),
+        orders,
         closed: book.closed.iter().copied().collect(),
         trades: book.trades.iter().cloned().collect(),
     }
 }
 
 fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
-    let open = || image.orders.iter().filter(|order| order.state == OrderState::Open);
+    // In order of entry, so that the first order with a number keeps it.
+    let numbers: Vec<_> = image.orders.iter().map(|order| (order.client_order_id.clone(), order.id)).collect();
+    let records = image.orders.into_iter().map(|order| (order.id, Arc::new(order)));
+    let (open, closed_by_id): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        records.partition(|(_, order)| order.state == OrderState::Open);
     let mut book = AccountBook {
-        open: open().map(|order| order.id).collect(),
-        open_parts: open().fold(0, |sum, order| u64::saturating_add(sum, order.parts())),
+        open_parts: open.values().fold(0, |sum, order| u64::saturating_add(sum, order.parts())),
+        open,
+        closed_by_id,
         closed: VecDeque::from(image.closed),
         trades: VecDeque::from(image.trades),
-        orders: image.orders.into_iter().map(|order| (order.id, Arc::new(order))).collect(),
         ..AccountBook::default()
     };
-    // In order of entry, so that the first order with a number keeps it.
-    let numbers: Vec<_> = book.orders.values().map(|order| (order.client_order_id.clone(), order.id)).collect();
     numbers.iter().for_each(|(number, id)| book.remember_number(number.as_str(), *id));
     (image.account, book)
 }

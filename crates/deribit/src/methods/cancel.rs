@@ -3,6 +3,8 @@
 //! Holds       a mass cancel removes the requested orders and no others. An ambiguous word is
 //!             refused. A cancel of many orders takes effect in parts, oldest orders first.
 
+use std::collections::BTreeMap;
+
 use crate::codec::objects::OrderMoment;
 use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId, SessionId};
@@ -76,7 +78,7 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     let filters = filters(call, account, which)?;
     let open = call.venue.engine().account(account).map_or(0, |holder| holder.open_orders() as usize);
     if open > RECORDS_AT_ONCE {
-        let orders = filters.iter().flat_map(|filter| covered(call, account, filter)).collect();
+        let orders = covered(call, account, &filters);
         call.rest = Some(LongWork::Cancel(CancelList::new(orders, detailed)));
         return Ok(());
     }
@@ -94,18 +96,25 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     Ok(())
 }
 
-/// Returns the open orders that a filter covers, in order of entry.
-fn covered(call: &Call<'_>, account: AccountId, filter: &CancelFilter) -> Vec<OrderId> {
-    let is_covered = |order: &&OrderRecord| match filter {
+/// Returns the open orders that filters cover: filter by filter, each in order of entry.
+fn covered(call: &Call<'_>, account: AccountId, filters: &[CancelFilter]) -> Vec<OrderId> {
+    let covers = |filter: &CancelFilter, order: &OrderRecord| match filter {
         CancelFilter::Instrument(instrument) => order.instrument == *instrument,
         CancelFilter::Session(session) => order.session == *session,
         _ => true,
     };
-    if let CancelFilter::Listed(orders) = filter {
-        return orders.to_vec();
+    let lists = filters.iter().map(|filter| match filter {
+        CancelFilter::Listed(orders) => Some(&**orders),
+        _ => None,
+    });
+    if let Some(lists) = lists.collect::<Option<Vec<&[OrderId]>>>() {
+        return lists.concat();
     }
     let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
-    open.filter(is_covered).map(|order| order.id).collect()
+    let place = |order: &OrderRecord| filters.iter().position(|filter| covers(filter, order));
+    let mut found: Vec<(usize, OrderId)> = open.filter_map(|order| Some((place(order)?, order.id))).collect();
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, order)| order).collect()
 }
 
 /// Translates a request into filters of the engine, one command each: by instrument for a segment,
@@ -147,11 +156,31 @@ fn segment_filters(
     types: OrderTypeFilter,
     whose: OrderOwner,
 ) -> Result<Vec<CancelFilter>, RpcError> {
-    let of = |id: InstrumentId| match whose {
-        OrderOwner::Firm if types.is_all() => CancelFilter::Instrument(id),
-        _ => listed(call, account, (types, whose), |order| order.instrument == id),
+    let instruments = call.segment()?.into_iter();
+    if whose == OrderOwner::Firm && types.is_all() {
+        return Ok(instruments.map(CancelFilter::Instrument).collect());
+    }
+    let mut orders: BTreeMap<InstrumentId, Vec<OrderId>> = instruments.map(|id| (id, Vec::new())).collect();
+    for order in open_orders(call, account, (types, whose)) {
+        if let Some(of_instrument) = orders.get_mut(&order.instrument) {
+            of_instrument.push(order.id);
+        }
+    }
+    Ok(orders.into_values().map(|orders| CancelFilter::Listed(orders.into())).collect())
+}
+
+/// Returns an account's open orders of some types and of one owner, in order of entry.
+fn open_orders<'a>(
+    call: &'a Call<'_>,
+    account: AccountId,
+    (types, whose): (OrderTypeFilter, OrderOwner),
+) -> impl Iterator<Item = &'a OrderRecord> {
+    let is_theirs = move |order: &&OrderRecord| match whose {
+        OrderOwner::Firm => true,
+        OrderOwner::Client(session) => order.session == session,
     };
-    Ok(call.segment()?.into_iter().map(of).collect())
+    let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
+    open.filter(is_theirs).filter(move |order| types.covers(order))
 }
 
 /// Returns a filter with the ids of an account's open orders, in order of entry.
@@ -161,11 +190,6 @@ fn listed(
     (types, whose): (OrderTypeFilter, OrderOwner),
     wanted: impl Fn(&OrderRecord) -> bool,
 ) -> CancelFilter {
-    let is_theirs = |order: &&OrderRecord| match whose {
-        OrderOwner::Firm => true,
-        OrderOwner::Client(session) => order.session == session,
-    };
-    let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
-    let found = open.filter(is_theirs).filter(|order| types.covers(order) && wanted(order));
+    let found = open_orders(call, account, (types, whose)).filter(|order| wanted(order));
     CancelFilter::Listed(found.map(|order| order.id).collect())
 }
