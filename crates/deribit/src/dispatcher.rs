@@ -6,8 +6,7 @@ use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 use pitwire_engine::Engine;
-use pitwire_journal::LogError;
-use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId, VenueNanos};
+use pitwire_model::{AccountId, SessionId, VenueNanos};
 use pitwire_projections::Views;
 
 use crate::Venue;
@@ -114,22 +113,15 @@ impl Dispatcher {
         Session::numbered(next)
     }
 
-    /// Ends a session: revokes the tokens that were bound to the connection and cancels the orders
-    /// that have cancel on disconnect.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the journal; the venue must then stop.
-    pub fn disconnected(&mut self, session: &mut Session, venue: &mut dyn Venue) -> Result<(), LogError> {
+    /// Ends a session: revokes the tokens that were bound to the connection. Returns the cancels of
+    /// its open orders, for accounts with cancel on disconnect. The server continues them.
+    pub fn disconnected(&mut self, session: &mut Session, views: &Views) -> Vec<LongAnswer> {
         if let Some(number) = session.number.take() {
             self.state.keys.forget_session(number);
         }
         let OnDisconnect { cancels, entered } = std::mem::take(&mut session.on_disconnect);
-        for account in entered.into_iter().filter(|account| cancels.get(account) == Some(&true)) {
-            let (which, reason) = (CancelFilter::Session(session.id), CancelReason::Disconnected);
-            venue.submit(Command::CancelAll { account, which, reason })?;
-        }
-        Ok(())
+        let with_cancel = entered.into_iter().filter(|account| cancels.get(account) == Some(&true));
+        with_cancel.filter_map(|account| LongAnswer::end_of_session(views, account, session.id)).collect()
     }
 
     /// Returns the session of an HTTP request with an `Authorization` header. An invalid header is

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use pitwire_engine::Engine;
 use pitwire_journal::LogError;
-use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, Label, OrderId};
-use pitwire_projections::{AccountBook, OrderRecord};
+use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, Label, OrderId, SessionId};
+use pitwire_projections::{AccountBook, OrderRecord, Views};
 
 use crate::Venue;
 use crate::account_objects::order_moment;
@@ -100,6 +100,18 @@ impl LongAnswer {
         LongAnswer { account, id, received_us, work, text }
     }
 
+    /// Returns the cancel of a session's open orders, because its connection has ended. Returns `None`
+    /// if it has none.
+    pub(crate) fn end_of_session(views: &Views, account: AccountId, session: SessionId) -> Option<Self> {
+        let open = views.account(account)?.open_orders().filter(|order| order.session == session);
+        let mut orders: Vec<(InstrumentId, OrderId)> = open.map(|order| (order.instrument, order.id)).collect();
+        orders.sort_unstable();
+        let orders: Vec<OrderId> = orders.into_iter().map(|(_, order)| order).collect();
+        let list = CancelList { reason: CancelReason::Disconnected, ..CancelList::new(orders, false) };
+        let is_empty = list.orders.is_empty();
+        (!is_empty).then(|| Self::new(account, RequestId(None), 0, LongWork::Cancel(list), &[]))
+    }
+
     /// The account that asked.
     pub fn account(&self) -> AccountId {
         self.account
@@ -110,10 +122,14 @@ impl LongAnswer {
         matches!(self.work, LongWork::Cancel(_))
     }
 
-    /// Whether the answer is the outcome of a request that has already changed the market, so that
-    /// it can be neither refused nor delayed.
+    /// Whether the work follows from something that has already happened, so that it can be neither
+    /// refused nor delayed: a request has changed the market, or a connection has ended.
     pub fn is_outcome(&self) -> bool {
-        matches!(&self.work, LongWork::Fills(list) if list.is_outcome)
+        match &self.work {
+            LongWork::Orders(_) => false,
+            LongWork::Fills(list) => list.is_outcome,
+            LongWork::Cancel(list) => list.reason == CancelReason::Disconnected,
+        }
     }
 
     /// Returns the error for an account that has too many of these answers.
@@ -263,6 +279,7 @@ pub(crate) type CancelledOrders = BTreeMap<InstrumentId, VecDeque<OrderId>>;
 #[derive(Debug)]
 pub(crate) struct CancelList {
     orders: VecDeque<OrderId>,
+    reason: CancelReason,
     cancelled: CancelledOrders,
     /// The answer has the orders, and not only their number.
     is_detailed: bool,
@@ -282,6 +299,7 @@ impl CancelList {
     pub fn new(orders: Vec<OrderId>, is_detailed: bool) -> Self {
         CancelList {
             orders: orders.into(),
+            reason: CancelReason::Requested,
             cancelled: CancelledOrders::new(),
             is_detailed,
             details: Details::default(),
@@ -300,8 +318,8 @@ impl CancelList {
         while *budget > 0 && !self.orders.is_empty() {
             let count = self.orders.len().min(ORDERS_PER_COMMAND).min(*budget);
             let which = CancelFilter::Listed(self.orders.drain(..count).collect());
-            let command = Command::CancelAll { account, which, reason: CancelReason::Requested };
-            if let Some(name) = venue.refuses(&command) {
+            let command = Command::CancelAll { account, which, reason: self.reason };
+            if let Some(name) = venue.refuses(&command).filter(|_| self.reason == CancelReason::Requested) {
                 return Ok(Err(RpcError::named(name)));
             }
             venue.submit(command)?;

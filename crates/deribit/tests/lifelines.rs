@@ -4,7 +4,7 @@
 mod common;
 
 use common::{World, parsed};
-use pitwire_deribit::{Effect, Session};
+use pitwire_deribit::{AnswerProgress, Effect, Session};
 use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,7 +22,9 @@ fn open(world: &mut World, name: &str) -> Vec<String> {
 }
 
 fn disconnect(world: &mut World, session: &mut Session) {
-    world.dispatcher.disconnected(session, &mut world.venue).expect("a log that works");
+    for mut cancel in world.dispatcher.disconnected(session, &world.venue.views) {
+        world.finish(&mut cancel);
+    }
 }
 
 // --- heartbeats ---
@@ -185,6 +187,27 @@ fn journal_failure_on_disconnect_is_reported() {
     let mut alice = world.login("alice");
     world.ok(&mut alice, "private/enable_cancel_on_disconnect", json!({}));
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 2000.0);
+    let mut cancels = world.dispatcher.disconnected(&mut alice, &world.venue.views);
     world.venue.log_fails = true;
-    assert!(world.dispatcher.disconnected(&mut alice, &mut world.venue).is_err());
+    assert!(cancels[0].advance(&mut world.venue, 1, || 0).is_err());
+}
+
+#[test]
+fn disconnect_cancels_many_orders_in_parts_and_no_later_one() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    world.ok(&mut alice, "private/enable_cancel_on_disconnect", json!({}));
+    for _ in 0..40 {
+        world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 2000.0);
+    }
+    let mut cancels = world.dispatcher.disconnected(&mut alice, &world.venue.views);
+    let [cancel] = &mut cancels[..] else { panic!("one account, not {}", cancels.len()) };
+    assert!(cancel.is_cancel() && cancel.is_outcome());
+    let mut other = world.login("alice");
+    let later = world.limit(&mut other, "buy", "NPN_ZAR", 1.0, 2000.0);
+    let progress = cancel.advance(&mut world.venue, 15, || 0).expect("a log that works");
+    assert!(matches!(progress, AnswerProgress::Unfinished));
+    assert_eq!(open(&mut world, "alice").len(), 40 - 15 + 1);
+    assert_eq!(world.finish(cancel)["result"], 40);
+    assert_eq!(open(&mut world, "alice"), [later]);
 }

@@ -98,7 +98,7 @@ fn connection_tokens_end_with_it_named_session_tokens_stay() {
     assert_eq!(named["scope"], "session:bot account:read_write trade:read_write wallet:read");
     assert_eq!((by_token(&mut world, &bound), by_token(&mut world, &named)), (0, 0));
     for session in [&mut first, &mut second] {
-        world.dispatcher.disconnected(session, &mut world.venue).unwrap();
+        world.dispatcher.disconnected(session, &world.venue.views);
     }
     assert_eq!((by_token(&mut world, &bound), by_token(&mut world, &named)), (BAD_TOKEN, 0));
     let refresh = json!({"grant_type": "refresh_token", "refresh_token": bound["refresh_token"]});
@@ -108,7 +108,7 @@ fn connection_tokens_end_with_it_named_session_tokens_stay() {
     let mut third = world.connect();
     let refreshed = world.ok(&mut third, "public/auth", refresh).result().clone();
     assert!(refreshed["scope"].as_str().unwrap().starts_with("session:bot "));
-    world.dispatcher.disconnected(&mut third, &mut world.venue).unwrap();
+    world.dispatcher.disconnected(&mut third, &world.venue.views);
     assert_eq!(by_token(&mut world, &refreshed), 0);
     // A logout from the session ends it for every connection.
     let mut fourth = world.connect();
@@ -123,7 +123,7 @@ fn logout_with_invalidate_false_keeps_tokens() {
     let mut alice = world.connect();
     let granted = grant(&mut world, &mut alice, "alice", "");
     world.ok(&mut alice, "private/logout", json!({"invalidate_token": false}));
-    world.dispatcher.disconnected(&mut alice, &mut world.venue).unwrap();
+    world.dispatcher.disconnected(&mut alice, &world.venue.views);
     assert_eq!(by_token(&mut world, &granted), 0);
 }
 

@@ -601,8 +601,8 @@ impl Application for VenueApplication {
         self.service.market_data.public_connections.forget(id);
         self.subscribers.remove(&id);
         self.listeners.remove(id);
-        if let Err(error) = self.dispatcher.disconnected(&mut client.session, &mut self.service) {
-            self.failure.get_or_insert(error);
+        for cancel in self.dispatcher.disconnected(&mut client.session, self.service.venue.views()) {
+            self.queue_answer(Recipient::Gone, cancel, notices);
         }
         self.distribute(notices);
     }

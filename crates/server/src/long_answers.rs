@@ -5,8 +5,8 @@
 //!                that an account has at most one long answer in an outbox;
 //!             3. an account has at most [`MAX_ANSWERS`] of them;
 //!             4. a mass cancel is finished although its client has left;
-//!             5. the answer to a request that has changed the market is neither refused nor waits
-//!                for the account's other answers.
+//!             5. the answer to a request that has changed the market, and the cancels of a session
+//!                that has ended, are neither refused nor wait for the account's other answers.
 //! Start at    [`LongAnswers::push`], [`LongAnswers::next`].
 
 use std::collections::{BTreeSet, VecDeque};
