@@ -13,19 +13,20 @@ use crate::screen::{Link, Screen};
 use crate::theme::Theme;
 
 pub fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, book: &OrderBook, theme: Theme, now: Instant) {
-    let connection = connection(screen, theme);
-    // A long name of a session or of a venue is cut at the middle of the line.
-    let width = u16::try_from(connection.width()).unwrap_or(u16::MAX).min(area.width / 2);
+    let (session, ends_in) = screen.session(now);
+    let mut spans = vec![Span::styled(format!(" {}", screen.instrument().name), theme.focus()), Span::raw("  ")];
+    spans.push(Span::styled(session, theme.title()));
+    if let Some(ends_in) = ends_in {
+        spans.push(Span::raw(format!(" ends in {ends_in}")));
+    }
+    let (left, connection) = (Line::from(spans), connection(screen, theme));
+    // A long name of a session is cut at the middle of the line, that of a venue at the session.
+    let cells = |line: &Line<'_>| u16::try_from(line.width()).unwrap_or(u16::MAX);
+    let width = cells(&connection).min(area.width - cells(&left).min(area.width / 2));
     let [first, right] =
         Layout::horizontal([Constraint::Min(0), Constraint::Length(width)]).areas(Rect { height: 1, ..area });
     let second = Rect { y: area.y + 1, height: 1, ..area };
-    let (session, left) = screen.session(now);
-    let mut spans = vec![Span::styled(format!(" {}", screen.instrument().name), theme.focus()), Span::raw("  ")];
-    spans.push(Span::styled(session, theme.title()));
-    if let Some(left) = left {
-        spans.push(Span::raw(format!(" ends in {left}")));
-    }
-    frame.render_widget(Paragraph::new(Line::from(spans)), first);
+    frame.render_widget(Paragraph::new(left), first);
     frame.render_widget(Paragraph::new(connection), right);
     frame.render_widget(Paragraph::new(prices(screen, book, theme)), second);
 }

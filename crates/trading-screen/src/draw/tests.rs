@@ -110,6 +110,15 @@ fn every_panel_is_on_a_terminal_of_80_columns() {
 }
 
 #[test]
+fn connection_beside_a_short_session_fits_80_columns() {
+    let now = Instant::now();
+    let mut screen = busy(now);
+    (screen.account, screen.venue) = (None, "127.0.0.1:54321".into());
+    let shown = drawn(&mut screen, &market(), (80, 24), now);
+    assert!(shown.contains("not logged in at 127.0.0.1:54321 connected"), "{shown}");
+}
+
+#[test]
 fn wide_terminal_has_three_columns() {
     let now = Instant::now();
     let shown = drawn(&mut busy(now), &market(), (140, 40), now);
