@@ -29,6 +29,8 @@ const SILENT_INTERVALS: u32 = 3;
 /// brings messages of channels.
 const UNANSWERED_MAX: u32 = 3;
 const TICK: Duration = Duration::from_millis(500);
+/// Commands that one write sends at most.
+const COMMANDS_PER_WRITE: usize = 64;
 
 /// State of a connection, as its handles see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,7 +215,7 @@ impl Driver {
                 }
                 // While the socket takes no more bytes, the commands wait in their queue.
                 command = commands.recv(), if !has_unsent => match command {
-                    Some(command) => self.execute(socket, command),
+                    Some(command) => self.execute_waiting(socket, command, commands),
                     None => return End::NoHandles,
                 },
                 _ = ticks.tick() => self.check(socket),
@@ -222,6 +224,21 @@ impl Driver {
                 return End::Lost(error);
             }
         }
+    }
+
+    /// Executes a command and the ones that wait behind it, so that one write sends them all.
+    fn execute_waiting(
+        &mut self,
+        socket: &mut Socket,
+        first: ConnectionCommand,
+        commands: &mut mpsc::Receiver<ConnectionCommand>,
+    ) -> Result<(), Error> {
+        self.execute(socket, first)?;
+        for _ in 1..COMMANDS_PER_WRITE {
+            let Ok(command) = commands.try_recv() else { break };
+            self.execute(socket, command)?;
+        }
+        Ok(())
     }
 
     fn execute(&mut self, socket: &mut Socket, command: ConnectionCommand) -> Result<(), Error> {

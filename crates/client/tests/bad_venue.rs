@@ -10,6 +10,7 @@ use pitwire_client::{
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use scripted_venue::{PATIENCE, Peer, listener, with_venue};
@@ -46,6 +47,35 @@ async fn answers_out_of_order_twice_and_unasked_reach_the_right_calls() {
         let third = peer.expect("c").await;
         peer.answer(&a, json!("late")).await;
         peer.answer(&third, json!(3)).await;
+        peer
+    };
+    with_venue(client, venue).await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_together_arrive_in_order_and_get_their_own_answers() {
+    // More than one write sends.
+    const CALLS: u64 = 200;
+    let (listener, settings) = listener().await;
+    let client = async {
+        let connection = VenueConnection::open(settings).await.unwrap();
+        let mut running = JoinSet::new();
+        for number in 0..CALLS {
+            let connection = connection.clone();
+            running.spawn(async move { (number, connection.call("a", &json!({"number": number})).await.unwrap()) });
+        }
+        while let Some(done) = running.join_next().await {
+            let (number, answer) = done.unwrap();
+            assert_eq!(answer.get(), number.to_string());
+        }
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        for number in 0..CALLS {
+            let call = peer.call().await;
+            assert_eq!(call.params["number"], number);
+            peer.answer(&call, call.params["number"].clone()).await;
+        }
         peer
     };
     with_venue(client, venue).await;
