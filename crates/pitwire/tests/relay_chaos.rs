@@ -238,7 +238,7 @@ fn books_and_orders_equal_the_venue_after_random_fault_scripts() {
         for lane in 0..variable("CHAOS_LANES", 2) {
             let (next, faults) = (&next, &faults);
             scope.spawn(move || {
-                let venue = Venue::start(&format!("chaos-{lane}"));
+                let venue = Venue::start(&format!("chaos-{lane}"), "memory");
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let observer = VenueConnection::open(direct(&venue, "demo-a")).await.unwrap();
