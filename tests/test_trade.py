@@ -214,6 +214,19 @@ def test_large_order_needs_a_confirmation(double: "Double") -> None:
     assert [call["params"]["amount"] for call in double.calls("private/buy")] == [2.0, 2.01]
 
 
+@pytest.mark.parametrize("arguments", [["book", "BTC_USDC"], ["orders", "--json"]])
+def test_output_to_a_closed_pipe_is_no_error(venue: Venue, arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    names = {"PITWIRE_CLIENT_ID": DEMO_A.client_id, "PITWIRE_CLIENT_SECRET": DEMO_A.secret}
+    command = [BINARY, "trade", "--url", venue.ws_url, *arguments]
+    ended = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=names
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     ended = trade(verb, "--help", who=None)
