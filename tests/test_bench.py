@@ -71,6 +71,7 @@ MEASUREMENTS = [
     "variant",
     [
         ["--threads", "event-loop"],
+        ["--threads", "busy-loop"],
         ["--threads", "per-connection", "--connections", "2"],
         ["--threads", "pool", "--connections", "3", "--rate", "500"],
     ],

@@ -17,6 +17,8 @@ use tokio::sync::oneshot;
 pub enum ThreadModel {
     /// One thread for all connections and the strategy.
     EventLoop,
+    /// As event-loop, but it never sleeps: it polls its sockets without end and uses a whole core.
+    BusyLoop,
     /// One thread for each connection, and one for the strategy.
     PerConnection,
     /// As many threads as --workers for all connections, and one for the strategy.
@@ -27,6 +29,7 @@ impl ThreadModel {
     pub const fn name(self) -> &'static str {
         match self {
             ThreadModel::EventLoop => "event-loop",
+            ThreadModel::BusyLoop => "busy-loop",
             ThreadModel::PerConnection => "per-connection",
             ThreadModel::Pool => "pool",
         }
@@ -52,7 +55,7 @@ impl ClientThreads {
     pub fn new(model: ThreadModel, workers: usize) -> Result<ClientThreads, Failure> {
         let runtime = match model {
             ThreadModel::Pool => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
-            ThreadModel::EventLoop | ThreadModel::PerConnection => event_loop(),
+            ThreadModel::EventLoop | ThreadModel::BusyLoop | ThreadModel::PerConnection => event_loop(),
         };
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
         Ok(ClientThreads { model, runtime })
@@ -60,7 +63,18 @@ impl ClientThreads {
 
     /// Runs the strategy on this thread until it ends.
     pub fn run<T>(&self, strategy: impl Future<Output = T>) -> T {
-        self.runtime.block_on(strategy)
+        self.runtime.block_on(async {
+            if self.model == ThreadModel::BusyLoop {
+                // A task that is always ready: the event loop polls its sockets between two turns
+                // of the task, and never waits for them. It ends with the event loop.
+                tokio::spawn(async {
+                    loop {
+                        tokio::task::yield_now().await;
+                    }
+                });
+            }
+            strategy.await
+        })
     }
 
     /// Opens a connection on its thread.
@@ -71,7 +85,7 @@ impl ClientThreads {
     pub async fn open(&self, settings: Settings) -> Result<VenueConnection, Error> {
         match self.model {
             ThreadModel::PerConnection => self.open_apart(settings).await,
-            ThreadModel::EventLoop | ThreadModel::Pool => VenueConnection::open(settings).await,
+            ThreadModel::EventLoop | ThreadModel::BusyLoop | ThreadModel::Pool => VenueConnection::open(settings).await,
         }
     }
 

@@ -46,13 +46,18 @@ pub fn run(
     let log = LogBackend::Disk(Box::new(journal));
     let mut sequencer = Sequencer::resume(Engine::new(), log, Seq(0), START);
     let (mut chain, mut events) = (OutputChain::new(), Vec::new());
-    let mut segments = SegmentMaker::default();
     for command in source.setup.drain(..) {
         let stamped = sequencer.submit(START, command, &mut events)?;
         chain.absorb(&stamped, &events);
         events.clear();
     }
     sequencer.commit(OutputHash(chain.seal()))?;
+    let mut segments = SegmentMaker::default();
+    if let Some(journal) = sequencer.log_mut().journal_mut() {
+        // A running venue has prepared its next segment. Later ones are prepared during the run.
+        segments.start_wanted(journal)?;
+        segments.finish(journal)?;
+    }
     let (mut latencies, mut seconds, mut refused) = (Latencies::new(), 0.0, 0);
     let total = plan.orders();
     let (mut done, mut entered_at) = (0, Vec::with_capacity(group));
