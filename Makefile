@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Cargo and npm use every core by themselves; two suites at once would only disturb one another.
 .NOTPARALLEL:
-.PHONY: help run test check bench lab publication-study fuzz soak attack web docs clean
+.PHONY: help run test check bench bench-trading lab publication-study fuzz soak attack web docs clean
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
@@ -65,6 +65,11 @@ bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this mach
 	$(WITH) rust node python -- .venv/bin/python scripts/bench.py
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 	$(WITH) rust python -- lab/.venv/bin/python scripts/bench_publication.py
+
+bench-trading: web/dist/index.html .venv/.stamp ## tables and plots of docs/trading-bench.md, 10 minutes, results in target/bench-trading
+	$(RELEASE)
+	$(WITH) python haproxy -- .venv/bin/python scripts/bench_trading.py
+	.venv/bin/python scripts/trading_figures.py --figures target/bench-trading
 
 lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (another study: make lab STUDY=FILE; continue: RESUME=1)
 	$(RELEASE)

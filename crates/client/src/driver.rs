@@ -226,7 +226,7 @@ impl Driver {
         }
     }
 
-    /// Executes a command and the ones that wait behind it, so that one write sends them all.
+    /// Executes a command and the waiting commands behind it, so that one write sends them all.
     fn execute_waiting(
         &mut self,
         socket: &mut Socket,
