@@ -25,6 +25,17 @@ pub enum PresetName {
 }
 
 impl PresetName {
+    /// Returns the preset of a name on the command line.
+    pub fn named(name: &str) -> Option<PresetName> {
+        PresetName::from_str(name, false).ok()
+    }
+
+    /// Returns the names of all presets.
+    pub fn names() -> impl Iterator<Item = String> {
+        let values = PresetName::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned())
+    }
+
     /// Returns the preset with this name.
     pub fn preset(self) -> Preset {
         match self {

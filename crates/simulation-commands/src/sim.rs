@@ -1,6 +1,8 @@
 //! `pitwire sim`: a market without sockets.
 
+use std::io::{Write, stdout};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use pitwire_configuration::PresetName;
@@ -49,6 +51,17 @@ pub struct Sim {
     /// report.html with plots and report.json.
     #[arg(long)]
     report: bool,
+    /// Only these instruments of the preset.
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    instruments: Vec<String>,
+    /// Accounts that trade each instrument for the flow, at least 8. The default is that of the
+    /// preset.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(8..=1000))]
+    clients: Option<u16>,
+    /// Print the progress as JSON lines with `done` and `total`, in nanoseconds of venue time or
+    /// in commands. The run ends if standard output is closed.
+    #[arg(long)]
+    progress: bool,
     #[command(flatten)]
     replay: SimReplay,
     /// Print one JSON object.
@@ -66,8 +79,13 @@ impl Sim {
         if let Some(tape) = &self.replay.replay {
             return self.replay.run(tape, self.json);
         }
+        let mut preset = self.preset.preset();
+        preset.keep_instruments(&self.instruments)?;
+        if let Some(clients) = self.clients {
+            preset.set_house_accounts(clients.into());
+        }
         let plan = SimulationPlan {
-            preset: self.preset.preset(),
+            preset,
             flow: FlowSource::named(&self.flow)?,
             seed: self.seed.unwrap_or_default(),
             events: self.events,
@@ -76,15 +94,49 @@ impl Sim {
             out: self.out,
             report: self.report,
         };
-        let progress = CommandProgress::new("simulating");
-        let result = plan.run(&mut |done, total| progress.show(done, total))?;
-        drop(progress);
+        let result = if self.progress {
+            let mut lines = ProgressLines::default();
+            plan.run(&mut |done, total| lines.print(done, total))?
+        } else {
+            let progress = CommandProgress::new("simulating");
+            plan.run(&mut |done, total| {
+                progress.show(done, total);
+                Ok(())
+            })?
+        };
         if self.json {
             print_json(&result)
         } else {
             print_text(&result)
         }
         Ok(())
+    }
+}
+
+/// Time between two lines of progress.
+const LINE_EVERY: Duration = Duration::from_millis(100);
+
+/// Progress as JSON lines on standard output.
+#[derive(Default)]
+struct ProgressLines {
+    last: Option<Instant>,
+}
+
+impl ProgressLines {
+    /// Prints a line, unless one was printed just before.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if standard output is closed: the reader of the run has gone.
+    fn print(&mut self, done: u64, total: u64) -> Result<(), Failure> {
+        if self.last.is_some_and(|last| last.elapsed() < LINE_EVERY) {
+            return Ok(());
+        }
+        self.last = Some(Instant::now());
+        let mut out = stdout().lock();
+        writeln!(out, "{{\"done\":{done},\"total\":{total}}}").and_then(|()| out.flush()).map_err(|error| {
+            Failure::new(format!("the progress could not be written: {error}")).remedy("leave --progress out")
+        })
     }
 }
 

@@ -26,6 +26,6 @@ mod stylised_facts;
 pub use flow_set::START;
 pub use report_page::STYLE as PAGE_STYLE;
 pub use run_report::RunFigures;
-pub use simulation::{SimulationPlan, SimulationResult};
+pub use simulation::{RunProgress, SimulationPlan, SimulationResult};
 pub use stepped_market::{MarketStep, SteppedMarket, SteppedPlan};
 pub use stylised_facts::{Fact, FactSummary, Verdict};

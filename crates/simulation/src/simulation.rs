@@ -27,6 +27,9 @@ const BATCHES_AHEAD: usize = 16;
 /// Commands between two reports of the progress.
 const REPORT_EVERY: u64 = 4_096;
 
+/// Takes the finished part of a run and the total. An error ends the run.
+pub type RunProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
+
 /// What to run.
 pub struct SimulationPlan {
     pub preset: Preset,
@@ -63,9 +66,9 @@ impl SimulationPlan {
     ///
     /// # Errors
     ///
-    /// Returns a usage failure if the plan has no end or combines `out` with a second thread, and a
-    /// failure if the directory cannot be written.
-    pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<SimulationResult, Failure> {
+    /// Returns a usage failure if the plan has no end or combines `out` with a second thread, a
+    /// failure if the directory cannot be written, and the failure of `progress`.
+    pub fn run(&self, progress: RunProgress<'_>) -> Result<SimulationResult, Failure> {
         let preset = &self.preset;
         let calendar = preset.setup.calendar(RandomEnds::from_seed(self.seed))?;
         let start = preset.start(&calendar, START, VenueNanos::ZERO);
@@ -135,7 +138,7 @@ impl SimulationPlan {
         &self,
         market: &mut SimulatedMarket,
         end: VenueNanos,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: RunProgress<'_>,
         mut visit: impl FnMut(&mut Sequencer<LogBackend>, &SequencedCommand, &[Event]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let limit = self.events.unwrap_or(u64::MAX);
@@ -147,8 +150,8 @@ impl SimulationPlan {
                 steps += 1;
                 if steps.is_multiple_of(REPORT_EVERY) {
                     match self.events {
-                        Some(events) => progress(market.flow_commands(), events),
-                        None => progress(stamped.at.0.saturating_sub(start.0), end.0.saturating_sub(start.0)),
+                        Some(events) => progress(market.flow_commands(), events)?,
+                        None => progress(stamped.at.0.saturating_sub(start.0), end.0.saturating_sub(start.0))?,
                     }
                 }
             }
@@ -161,7 +164,7 @@ impl SimulationPlan {
         &self,
         market: &mut SimulatedMarket,
         end: VenueNanos,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: RunProgress<'_>,
         mut observer: RunObserver,
     ) -> Result<RunObserver, Failure> {
         let (sender, receiver) = sync_channel::<Batch>(BATCHES_AHEAD);

@@ -181,7 +181,7 @@ mod tests {
             out: None,
             report: false,
         };
-        let result = plan.run(&mut |_, _| {}).unwrap();
+        let result = plan.run(&mut |_, _| Ok(())).unwrap();
         let mut market = market(Some(FlowSource::Demo));
         for by_ns in [1, 999_999_999, 7_000_000_000, 12_000_000_000] {
             advance(&mut market, by_ns);

@@ -16,7 +16,7 @@ fn run(flow: FlowSource, seed: u64, horizon_s: u64) -> SimulationResult {
         out: None,
         report: true,
     };
-    plan.run(&mut |_, _| {}).unwrap()
+    plan.run(&mut |_, _| Ok(())).unwrap()
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_flow_trades_only_its_instruments() {
     }
     let failure = FlowSource::parse(&text.replace("ETH_USDC", "ETH_EUR")).unwrap();
     let plan = SimulationPlan { flow: failure, ..plan_of_nothing() };
-    let failure = plan.run(&mut |_, _| {}).err().unwrap().to_string();
+    let failure = plan.run(&mut |_, _| Ok(())).err().unwrap().to_string();
     assert!(failure.contains("\"ETH_EUR\", which is no instrument"), "{failure}");
 }
 

@@ -17,7 +17,7 @@ fn run(preset: PresetName, flow: FlowSource, seed: u64, horizon_s: Option<u64>) 
         out: None,
         report: true,
     };
-    plan.run(&mut |_, _| {}).unwrap()
+    plan.run(&mut |_, _| Ok(())).unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use pitwire_model::{Command, VenueNanos};
 use pitwire_schedule::VenueCalendar;
 
 use crate::plan::setup_commands;
-use crate::setup::Setup;
+use crate::setup::{AccountDef, Setup};
 
 /// A setup with the logins and the order flow that belong to it.
 pub struct Preset {
@@ -30,6 +30,30 @@ impl Preset {
             Some(seconds) => calendar.starting(wall, last_seen, seconds),
             None => wall.max(last_seen),
         }
+    }
+
+    /// Leaves out the instruments that are not named. An empty list leaves out none.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the preset has no instrument of a name.
+    pub fn keep_instruments(&mut self, names: &[String]) -> Result<(), Failure> {
+        let all = &mut self.setup.instruments;
+        if let Some(unknown) = names.iter().find(|name| all.iter().all(|def| def.name != **name)) {
+            let known = all.iter().map(|def| def.name.as_str()).collect::<Vec<_>>().join(", ");
+            let what = format!("the preset {} has no instrument {unknown:?}", self.name);
+            return Err(Failure::usage(what).remedy(format!("give some of {known}")));
+        }
+        all.retain(|def| names.is_empty() || names.contains(&def.name));
+        Ok(())
+    }
+
+    /// Replaces the accounts from which the order flow trades by `count` accounts of the same kind.
+    pub fn set_house_accounts(&mut self, count: usize) {
+        let accounts = &mut self.setup.accounts;
+        let Some(model) = accounts.iter().find(|def| def.house).cloned() else { return };
+        accounts.retain(|def| !def.house);
+        accounts.extend((1..=count).map(|number| AccountDef { name: format!("house-{number:02}"), ..model.clone() }));
     }
 
     /// Returns the commands that a fresh venue begins with.
