@@ -8,6 +8,8 @@ use pitwire_projections::Views;
 
 use pitwire_journal::LogError;
 
+use crate::simulation_call::{SimulationCall, SimulationRefusal};
+
 /// The one writer of the venue's state.
 ///
 /// The effects of a submitted command are visible here at once, but the server sends nothing about
@@ -47,6 +49,16 @@ pub trait Venue {
     /// look-up runs on another thread, so the caller asks again until it is done.
     fn explain(&mut self, _order: OrderId, _member: Option<AccountId>) -> ExplainStatus {
         ExplainStatus::Nowhere
+    }
+    /// Passes a request about simulations on, and returns the answer as JSON. It waits for no disk
+    /// and no process.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of a refusal.
+    fn simulation(&mut self, _asked: SimulationCall) -> Result<String, SimulationRefusal> {
+        let reason = "this venue runs no simulations".into();
+        Err(SimulationRefusal { name: "no_simulations", param: None, reason })
     }
     /// Advances venue time by `ns` nanoseconds and runs everything that falls due. `None` unless
     /// the clock is manual.

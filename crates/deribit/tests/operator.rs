@@ -298,3 +298,44 @@ fn flow_of_one_instrument_leaves_the_others() {
     let stop = json!({"action": "stop", "instrument_name": "NPN_ZAR"});
     assert_eq!(world.call(&mut member, "private/pitwire_flow", stop).code(), 13021);
 }
+
+/// Values that are wrong never reach a process. This venue runs no simulations, so a correct request
+/// is refused too, with another code.
+#[test]
+fn parameters_of_a_simulation_are_checked() {
+    let mut world = World::new();
+    let mut operator = world.login("operator");
+    let mut code = |params: Value| {
+        let answer = world.call(&mut operator, "private/pitwire_start_simulation", params);
+        (answer.code(), answer.value["error"]["data"]["param"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = |param: &str| (-32602, param.to_owned());
+    let correct = json!({"preset": "jse", "seed": 7, "seconds": 60, "flow": "bacry-muzy", "instruments": ["NPN_ZAR"],
+        "clients": 8});
+    assert_eq!(code(correct), (13025, String::new()));
+    assert_eq!(code(json!({})), refused("seconds"));
+    assert_eq!(code(json!({"seconds": 60, "events": 60})), refused("seconds"));
+    for (param, value) in [
+        ("seed", json!(-1)),
+        ("seed", json!("NaN")),
+        ("seed", json!(1.5)),
+        ("seconds", json!(0)),
+        ("seconds", json!(86_401)),
+        ("clients", json!(7)),
+        ("clients", json!(1e300)),
+        ("preset", json!("--out")),
+        ("flow", json!("../../etc/passwd")),
+        ("flow", json!("-f")),
+        ("flow_file", json!(" ")),
+        ("flow_file", json!("x".repeat(32_769))),
+        ("instruments", json!(["NPN_ZAR,--out"])),
+        ("instruments", json!(vec!["A"; 101])),
+    ] {
+        let mut params = json!({"seconds": 60});
+        params[param] = value.clone();
+        assert_eq!(code(params), refused(param), "{value}");
+    }
+    assert_eq!(code(json!({"seconds": 60, "flow": "demo", "flow_file": "x"})), refused("flow_file"));
+    let export = json!({"simulation_id": 1, "format": "xlsx"});
+    assert_eq!(world.call(&mut operator, "private/pitwire_export_simulation", export).code(), -32602);
+}

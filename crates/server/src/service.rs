@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_deribit::channels::PublicChannels;
-use pitwire_deribit::{ExplainStatus, Venue as DialectVenue, VenueStatus};
+use pitwire_deribit::{ExplainStatus, SimulationCall, SimulationRefusal, Venue as DialectVenue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::{JournalSpace, LogError};
 use pitwire_model::{
@@ -17,6 +17,7 @@ use pitwire_url_streams::VenueMoment;
 use pitwire_venue::{EventObserver, ExplainService, LogExplanation, Venue};
 
 use crate::public_connections::PublicConnections;
+use crate::simulations::Simulations;
 use crate::streams::UrlStreams;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -109,6 +110,7 @@ pub struct VenueService {
     pub waker: Waker,
     /// Reads the venue's own log. `None` if there is no log on disk.
     explain: Option<(ExplainService, SystemClock)>,
+    simulations: Option<Simulations>,
     pub is_stopping: bool,
 }
 
@@ -117,7 +119,7 @@ impl VenueService {
     pub fn new(venue: Venue, options: ServiceOptions) -> Self {
         let waker = Waker::default();
         let market_data = MarketData::new(&venue, &waker);
-        VenueService { venue, market_data, options, waker, explain: None, is_stopping: false }
+        VenueService { venue, market_data, options, waker, explain: None, simulations: None, is_stopping: false }
     }
 
     /// Lets operators and members ask for explanations from the venue's log.
@@ -145,6 +147,12 @@ impl VenueService {
         if let Some(feed) = &self.market_data.order_feed {
             feed.render(out);
         }
+    }
+
+    /// Lets operators run simulations.
+    #[must_use]
+    pub fn with_simulations(self, simulations: Simulations) -> Self {
+        VenueService { simulations: Some(simulations), ..self }
     }
 
     /// Submits a command at a venue time.
@@ -201,6 +209,14 @@ impl DialectVenue for VenueService {
             LogExplanation::Notes(notes) => ExplainStatus::Notes(notes),
             LogExplanation::Failed(why) => ExplainStatus::Failed(why),
         }
+    }
+
+    fn simulation(&mut self, asked: SimulationCall) -> Result<String, SimulationRefusal> {
+        let Some(simulations) = &mut self.simulations else {
+            let reason = "this venue runs no simulations".into();
+            return Err(SimulationRefusal { name: "no_simulations", param: None, reason });
+        };
+        simulations.answer(asked)
     }
 
     fn views(&self) -> &Views {

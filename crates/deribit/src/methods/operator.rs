@@ -4,6 +4,7 @@ mod accounts;
 mod instruments;
 mod kills;
 mod sessions;
+mod simulations;
 
 use crate::codec::{Json, RpcError};
 use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
@@ -39,6 +40,12 @@ pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_kill", kills::kill),
     ("private/pitwire_lift", kills::lift),
     ("private/pitwire_bust", kills::bust),
+    ("private/pitwire_start_simulation", simulations::start),
+    ("private/pitwire_stop_simulation", simulations::stop),
+    ("private/pitwire_delete_simulation", simulations::delete),
+    ("private/pitwire_export_simulation", simulations::export),
+    ("private/pitwire_get_simulations", simulations::list),
+    ("private/pitwire_get_simulation_file", simulations::file),
 ];
 
 /// Methods of this venue that every member may call.

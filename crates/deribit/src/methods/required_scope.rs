@@ -50,7 +50,9 @@ mod tests {
                 "private/pitwire_status",
                 "private/pitwire_get_accounts",
                 "private/pitwire_get_credentials",
-                "private/pitwire_get_orders"
+                "private/pitwire_get_orders",
+                "private/pitwire_get_simulations",
+                "private/pitwire_get_simulation_file"
             ]
         );
         for public in crate::method_names().filter(|name| name.starts_with("public/")) {

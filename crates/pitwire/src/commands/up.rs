@@ -22,8 +22,8 @@ use pitwire_order_feed_network::{FeedAddresses, OrderFeed};
 use pitwire_sbe_gateway::SbeGateway;
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
-    Bus, SealedVault, ServiceOptions, StoredCredentials, VenueApplication, VenueService, connection_limits,
-    default_key_file, request_limits, venue_time,
+    Bus, RunBounds, SealedVault, ServiceOptions, Simulations, StoredCredentials, VenueApplication, VenueService,
+    connection_limits, default_key_file, request_limits, venue_time,
 };
 use pitwire_venue::{
     ClockRelation, EventQueue, ExplainService, Maintenance, RecoveredVenue, StartOptions, Venue, VenueClock,
@@ -466,7 +466,11 @@ impl Up {
         });
         let options = ServiceOptions { manual_time: self.clock == ClockMode::Manual, no_clients: self.no_clients };
         let explain = open.as_ref().map(|_| ExplainService::new(&self.data));
-        let service = VenueService::new(venue, options).with_explain(explain, *clock);
+        let mut service = VenueService::new(venue, options).with_explain(explain, *clock);
+        // Simulations need the path of this program. Without it operators get `no_simulations`.
+        if let Ok(program) = std::env::current_exe() {
+            service = service.with_simulations(self.simulations(program));
+        }
         Ok((service, open))
     }
 
@@ -475,6 +479,20 @@ impl Up {
     fn takes_demo_credentials(&self) -> bool {
         let is_here = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         self.demo_credentials || [Some(self.http), self.tls].into_iter().flatten().all(is_here)
+    }
+
+    /// Finds the simulations in the data directory. A venue in memory has a temporary directory.
+    fn simulations(&self, program: PathBuf) -> Simulations {
+        match self.durability {
+            Durability::Disk => {
+                let directory = self.data.join("simulations");
+                Simulations::open(program, &directory, RunBounds::default(), false)
+            }
+            Durability::Memory => {
+                let name = format!("pitwire-simulations-{}", hex::encode(&random()[..8]));
+                Simulations::open(program, &std::env::temp_dir().join(name), RunBounds::default(), true)
+            }
+        }
     }
 
     /// Creates the dispatcher with the stored credentials, those of the preset, and new ones for

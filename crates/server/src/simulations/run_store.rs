@@ -1,0 +1,226 @@
+//! The runs of a venue and their directories.
+//!
+//! Holds       1. a directory has at most [`RunBounds::runs`] runs, none older than
+//!                [`RunBounds::age`], and the older ones have at most [`RunBounds::bytes`];
+//!             2. the lock is held for moments only, never while a file is read or written.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pitwire_deribit::SimulationOptions;
+use tracing::warn;
+
+use super::run_record::{RunFile, RunRecord, RunState, wall_ms};
+
+const RECORD: &str = "run.json";
+/// The journal of a run, in its directory.
+pub const JOURNAL: &str = "journal";
+
+/// Bounds of the runs that are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct RunBounds {
+    /// Most runs.
+    pub runs: usize,
+    pub age: Duration,
+    /// Most bytes of all runs when another one starts.
+    pub bytes: u64,
+    /// Most bytes of one run with its tables.
+    pub run_bytes: u64,
+    /// Bytes that the disk must have left.
+    pub free_bytes: u64,
+}
+
+impl Default for RunBounds {
+    fn default() -> Self {
+        RunBounds {
+            runs: 20,
+            age: Duration::from_secs(7 * 86_400),
+            bytes: 4 << 30,
+            run_bytes: 2 << 30,
+            free_bytes: 1 << 30,
+        }
+    }
+}
+
+pub struct RunStore {
+    directory: PathBuf,
+    pub bounds: RunBounds,
+    is_temporary: bool,
+    /// Oldest first.
+    runs: Mutex<Vec<RunRecord>>,
+    /// Number of the newest run. A number is used once, also if its run is deleted.
+    last: AtomicU64,
+}
+
+/// Returns the numbers of the directories of runs.
+fn numbers(directory: &Path) -> Vec<u64> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut numbers: Vec<u64> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+impl RunStore {
+    pub fn open(directory: &Path, bounds: RunBounds, is_temporary: bool) -> RunStore {
+        let read = |number: u64| {
+            let text = fs::read(directory.join(number.to_string()).join(RECORD)).ok()?;
+            let record: RunRecord = serde_json::from_slice(&text).ok()?;
+            (record.simulation_id == number).then_some(record)
+        };
+        let mut runs: Vec<RunRecord> = numbers(directory).into_iter().filter_map(read).collect();
+        for record in &mut runs {
+            match record.state {
+                // The journal is whole. The tables may not be.
+                RunState::Exporting => {
+                    record.end(RunState::Done, Some("the venue ended during the export (export again)".into()));
+                }
+                _ if !record.is_finished() => {
+                    record.end(RunState::Failed, Some("the venue ended before the run (start it again)".into()));
+                }
+                _ => {}
+            }
+        }
+        let last = AtomicU64::new(numbers(directory).last().copied().unwrap_or(0));
+        RunStore { directory: directory.to_owned(), bounds, is_temporary, runs: Mutex::new(runs), last }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Vec<RunRecord>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn directory_of(&self, run: u64) -> PathBuf {
+        self.directory.join(run.to_string())
+    }
+
+    pub fn newest_first(&self) -> Vec<RunRecord> {
+        self.runs().iter().rev().cloned().collect()
+    }
+
+    pub fn record(&self, run: u64) -> Option<RunRecord> {
+        self.runs().iter().find(|record| record.simulation_id == run).cloned()
+    }
+
+    /// Whether a run has ended, or is not in the list any more.
+    pub fn is_finished(&self, run: u64) -> bool {
+        self.runs().iter().find(|record| record.simulation_id == run).is_none_or(RunRecord::is_finished)
+    }
+
+    /// Adds a run that is about to start.
+    pub fn begin(&self, options: &SimulationOptions) -> RunRecord {
+        let record = RunRecord::new(self.last.fetch_add(1, Ordering::Relaxed) + 1, options);
+        self.runs().push(record.clone());
+        record
+    }
+
+    pub fn change(&self, run: u64, change: impl FnOnce(&mut RunRecord)) {
+        if let Some(record) = self.runs().iter_mut().find(|record| record.simulation_id == run) {
+            change(record);
+        }
+    }
+
+    /// Changes the record of a run, writes it to the directory of the run, and only then shows it.
+    pub fn change_and_save(&self, run: u64, change: impl FnOnce(&mut RunRecord)) {
+        let Some(mut record) = self.record(run) else { return };
+        change(&mut record);
+        let directory = self.directory_of(run);
+        let temporary = directory.join("run.json.new");
+        let written = serde_json::to_vec(&record)
+            .map_err(io::Error::other)
+            .and_then(|json| fs::write(&temporary, json))
+            .and_then(|()| fs::rename(&temporary, directory.join(RECORD)));
+        if let Err(error) = written {
+            warn!(run, %error, "cannot write the record of a simulation; it is lost when the venue ends");
+        }
+        self.change(run, |shown| *shown = record);
+    }
+
+    /// Removes a run from the list. Returns its directory, whose files are left.
+    pub fn forget(&self, run: u64) -> PathBuf {
+        self.runs().retain(|record| record.simulation_id != run);
+        self.directory_of(run)
+    }
+
+    pub fn remove_files(&self, directory: &Path) {
+        if let Err(error) = fs::remove_dir_all(directory)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            warn!(directory = %directory.display(), %error, "cannot delete the files of a simulation");
+        }
+    }
+
+    /// Deletes the oldest runs until one more fits the bounds, and checks the free space.
+    pub fn make_room(&self, run: u64) -> Result<(), String> {
+        let oldest_ms = wall_ms().saturating_sub(u64::try_from(self.bounds.age.as_millis()).unwrap_or(u64::MAX));
+        loop {
+            let runs = self.runs();
+            let others = || runs.iter().filter(|record| record.simulation_id != run);
+            let bytes: u64 = others().map(|record| record.bytes).sum();
+            let is_full = others().count() >= self.bounds.runs || bytes > self.bounds.bytes;
+            let oldest = others().next().filter(|record| is_full || record.started_ms < oldest_ms);
+            let Some(oldest) = oldest.map(|record| record.simulation_id) else { break };
+            drop(runs);
+            let directory = self.forget(oldest);
+            self.remove_files(&directory);
+        }
+        fs::create_dir_all(&self.directory)
+            .map_err(|error| format!("cannot create {} ({error}; check the disk)", self.directory.display()))?;
+        self.check_space()
+    }
+
+    /// Checks that the disk keeps its free space.
+    pub fn check_space(&self) -> Result<(), String> {
+        let Ok(disk) = rustix::fs::statvfs(&self.directory) else { return Ok(()) };
+        let (free, wanted) = (disk.f_bavail.saturating_mul(disk.f_frsize), self.bounds.free_bytes);
+        if free >= wanted {
+            return Ok(());
+        }
+        let (free, wanted) = (free >> 20, wanted >> 20);
+        Err(format!("the disk has {free} MiB left, and the venue needs {wanted} MiB (delete runs or other files)"))
+    }
+
+    /// Lists the files of a run that operators may read, and counts the bytes of all its files.
+    pub fn measure(&self, run: u64) {
+        let directory = self.directory_of(run);
+        let mut files = Vec::new();
+        for name in ["report.html", "report.json", super::run_record::FLOW_FILE] {
+            let Ok(metadata) = fs::metadata(directory.join(name)) else { continue };
+            files.push(RunFile { name: name.into(), bytes: metadata.len() });
+        }
+        for format in ["csv", "parquet"] {
+            let mut tables: Vec<RunFile> = fs::read_dir(directory.join(format))
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter_map(|entry| {
+                    let name = format!("{format}/{}", entry.file_name().to_str()?);
+                    Some(RunFile { name, bytes: entry.metadata().ok()?.len() })
+                })
+                .collect();
+            tables.sort_by(|one, other| one.name.cmp(&other.name));
+            files.extend(tables);
+        }
+        let bytes = bytes_below(&directory);
+        self.change(run, |record| (record.files, record.bytes) = (files, bytes));
+    }
+
+    /// Removes a temporary directory at the end of the venue.
+    pub fn close(&self) {
+        if self.is_temporary {
+            self.remove_files(&self.directory);
+        }
+    }
+}
+
+/// Returns the bytes of the files in a directory and in those below it.
+pub fn bytes_below(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        _ => entry.metadata().map_or(0, |metadata| metadata.len()),
+    };
+    entries.map(bytes).sum()
+}
