@@ -1,0 +1,106 @@
+// Simulations that the venue runs for operators, and their reports.
+
+export type RunState = 'starting' | 'running' | 'exporting' | 'done' | 'stopped' | 'failed';
+
+export interface RunFile {
+  name: string;
+  bytes: number;
+}
+
+export interface Run {
+  simulation_id: number;
+  state: RunState;
+  preset: string;
+  seed: number;
+  seconds?: number;
+  events?: number;
+  flow: string;
+  instruments: string[];
+  clients?: number;
+  /** The same run on a command line. */
+  command: string;
+  started_ms: number;
+  ended_ms?: number;
+  done: number;
+  total: number;
+  result?: { events: number; orders: number; trades: number; wall_s: number; tape_hash: string };
+  error?: string;
+  files: RunFile[];
+  bytes: number;
+}
+
+export interface Interval {
+  at_s: number;
+  lots: number;
+  last_ticks: number | null;
+  spread_ticks: number | null;
+  best_bid_lots: number | null;
+  best_ask_lots: number | null;
+}
+
+export interface SurvivalPoint {
+  at: number;
+  share: number;
+}
+
+/** The parts of `report.json` that the page draws. */
+export interface Report {
+  seconds: number;
+  flow: {
+    events_per_s: number;
+    branching_ratio: number;
+    types: {
+      type: string;
+      events: number;
+      per_s: number;
+      expected_per_s: number | null;
+      standard_error_per_s: number | null;
+    }[];
+    interevent_times: { events: number; distance: number; bound_99: number; rescaled: SurvivalPoint[] };
+  };
+  facts: { name: string; passed: number; judged: number }[];
+  instruments: {
+    name: string;
+    tick: number;
+    trades: number;
+    lots: number;
+    depth_lots: { ticks: number; bid: number; ask: number }[];
+    path: { interval_s: number; intervals: Interval[] };
+  }[];
+}
+
+export interface FilePart {
+  state: 'working' | 'done';
+  bytes: number;
+  offset: number;
+  next_offset: number | null;
+  data: string;
+}
+
+export const isFinished = (run: Run): boolean => ['done', 'stopped', 'failed'].includes(run.state);
+
+/** Decodes Base64. */
+export function bytesOf(data: string): Uint8Array<ArrayBuffer> {
+  const text = atob(data);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+/** A size on disk, such as 1.4 MB. */
+export function size(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB'];
+  let at = 0;
+  let value = bytes;
+  for (; value >= 1000 && at < units.length - 1; at++) value /= 1000;
+  return `${at === 0 ? value : value.toFixed(1)} ${units[at]}`;
+}
+
+/** A length of time in the two largest units, such as 6 h 5 min. */
+export function lasting(seconds: number): string {
+  const whole = Math.round(seconds);
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+  if (hours > 0) return minutes > 0 ? `${hours} h ${minutes} min` : `${hours} h`;
+  if (minutes > 0) return whole % 60 > 0 ? `${minutes} min ${whole % 60} s` : `${minutes} min`;
+  return `${whole} s`;
+}
