@@ -201,7 +201,7 @@ pub(crate) fn handle_message(session: &mut StreamSession, text: &str, directory:
         return answer("10000", "send {\"cmd\":\"subscribe\",\"args\":[\"ORDERBOOK:NPN-ZAR\"]}");
     };
     let key = |topic: &String| {
-        let key = read_topic(topic).and_then(|(symbol, kind)| instrument_key(symbol, kind, session.dress, directory));
+        let key = read_topic(topic).and_then(|(symbol, kind)| instrument_key(symbol, kind, session.form, directory));
         key.filter(|key| key.instrument.is_some()).ok_or_else(|| topic.clone())
     };
     let keys: Result<Vec<_>, String> = args.iter().map(key).collect();

@@ -250,7 +250,7 @@ impl Streams {
             if entries.heartbeat {
                 scratch.payload.clear();
                 let numbered = crate::gemini::heartbeat(&mut scratch.payload, at, beat);
-                entry.send_numbered(&mut scratch.payload, &mut scratch.dressed, numbered, at, sink);
+                entry.send_numbered(&mut scratch.payload, &mut scratch.wrapped, numbered, at, sink);
             }
         }
     }

@@ -30,7 +30,7 @@ pub const V2_PATH: &str = "/v2/marketdata";
 
 /// Symbols, and the subscriptions for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct FeedQuery {
     pub symbols: Vec<String>,
     pub entries: Entries,
 }
@@ -44,7 +44,7 @@ pub fn is_v1_path(path: &str) -> bool {
 }
 
 /// Parses a target. Returns `None` if it belongs to another dialect.
-pub fn read_target(path: &str, query: &str) -> Option<Wish> {
+pub fn read_target(path: &str, query: &str) -> Option<FeedQuery> {
     let one = path.strip_prefix("/v1/marketdata/").map(|symbol| symbol.trim_end_matches('/'));
     let symbols: Vec<String> = match one {
         Some(symbol) => vec![decoded(symbol)],
@@ -70,7 +70,7 @@ pub fn read_target(path: &str, query: &str) -> Option<Wish> {
         with_symbol: one.is_none(),
         by_stream: flag("study").unwrap_or(false),
     };
-    Some(Wish { symbols, entries })
+    Some(FeedQuery { symbols, entries })
 }
 
 /// Returns the venue-wide id of a trade (docs/decisions/0003), unique over all instruments.
@@ -373,7 +373,7 @@ pub(crate) fn handle_message(session: &mut StreamSession, text: &str, directory:
             );
         };
         for symbol in symbols {
-            match instrument_key(symbol, kind, session.dress, directory).filter(|key| key.instrument.is_some()) {
+            match instrument_key(symbol, kind, session.form, directory).filter(|key| key.instrument.is_some()) {
                 Some(key) => keys.push(key),
                 None => return answer("InvalidSymbol", &format!("no instrument {symbol:?}; /v1/symbols lists them")),
             }
@@ -419,9 +419,9 @@ mod tests {
         ] {
             assert_eq!(of(query), expected, "{query}");
         }
-        let wish = read_target("/v1/multimarketdata", "symbols=NPNZAR,SOLZAR&top_of_book=true&study=1").unwrap();
-        assert_eq!(wish.symbols, ["NPNZAR", "SOLZAR"]);
-        assert!(wish.entries.with_symbol && wish.entries.top_of_book && wish.entries.by_stream);
+        let feed = read_target("/v1/multimarketdata", "symbols=NPNZAR,SOLZAR&top_of_book=true&study=1").unwrap();
+        assert_eq!(feed.symbols, ["NPNZAR", "SOLZAR"]);
+        assert!(feed.entries.with_symbol && feed.entries.top_of_book && feed.entries.by_stream);
         assert_eq!(read_target("/v1/trades/npnzar", ""), None);
     }
 

@@ -18,12 +18,12 @@ use crate::text::put;
 
 impl StreamEntry {
     /// Applies the stream's optional forms to a message and passes it on.
-    pub fn send(&self, payload: &mut Vec<u8>, dressed: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
-        let MessageForm { is_combined, with_ns, .. } = self.key.dress;
+    pub fn send(&self, payload: &mut Vec<u8>, wrapped: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
+        let MessageForm { is_combined, with_ns, .. } = self.key.form;
         let whole = if is_combined {
-            dressed.clear();
-            combine(dressed, &self.name, payload);
-            dressed
+            wrapped.clear();
+            combine(wrapped, &self.name, payload);
+            wrapped
         } else {
             payload
         };
@@ -37,19 +37,19 @@ impl StreamEntry {
     pub fn send_numbered(
         &mut self,
         payload: &mut Vec<u8>,
-        dressed: &mut Vec<u8>,
+        wrapped: &mut Vec<u8>,
         numbered: NumberPosition,
         at: VenueNanos,
         sink: &mut dyn Sink,
     ) {
-        if self.key.dress.with_ns {
+        if self.key.form.with_ns {
             append_ns(payload, sink.stamps(at));
         }
         if self.is_by_stream() {
             self.number += 1;
-            dressed.clear();
-            numbered.fill(payload, self.number, dressed);
-            sink.send(self.id, dressed, None);
+            wrapped.clear();
+            numbered.fill(payload, self.number, wrapped);
+            sink.send(self.id, wrapped, None);
         } else {
             sink.send(self.id, payload, Some(numbered));
         }
@@ -60,7 +60,7 @@ impl StreamEntry {
     }
 
     fn when(&self, at: VenueNanos) -> EventTime {
-        EventTime { at, in_micros: self.key.dress.in_micros }
+        EventTime { at, in_micros: self.key.form.in_micros }
     }
 }
 
@@ -120,7 +120,7 @@ impl InstrumentEncoder<'_, '_> {
     fn command_to(&mut self, one: &mut StreamEntry, change_id: u64, touch_before: Touch) {
         let InstrumentEncoder { instrument, market, here, sink, scratch, .. } = self;
         let (market, at, when) = (*market, here.at, one.when(here.at));
-        let Scratch { payload, dressed, trades, bids, asks, changes, tops } = &mut **scratch;
+        let Scratch { payload, wrapped, trades, bids, asks, changes, tops } = &mut **scratch;
         payload.clear();
         match one.key.kind {
             Kind::Trade | Kind::BithumbTrade | Kind::Level2 => {
@@ -131,12 +131,12 @@ impl InstrumentEncoder<'_, '_> {
                         Kind::BithumbTrade => bithumb::trade(payload, market, trade),
                         _ => gemini::trade2(payload, market, trade),
                     }
-                    one.send(payload, dressed, at, *sink);
+                    one.send(payload, wrapped, at, *sink);
                 }
                 if one.key.kind == Kind::Level2 && !(bids.is_empty() && asks.is_empty()) {
                     payload.clear();
                     gemini::l2_updates(payload, market, both(bids, asks));
-                    one.send(payload, dressed, at, *sink);
+                    one.send(payload, wrapped, at, *sink);
                 }
             }
             Kind::AggTrade => {
@@ -145,28 +145,28 @@ impl InstrumentEncoder<'_, '_> {
                 for sum in instrument.aggregates.range(from..) {
                     payload.clear();
                     encode::agg_trade(payload, market, when, sum);
-                    one.send(payload, dressed, at, *sink);
+                    one.send(payload, wrapped, at, *sink);
                 }
             }
             Kind::Market(entries) => {
                 let update = Update { market, event_id: change_id, at, trades, changes, tops };
                 if let Some(numbered) = update.write(payload, entries, false) {
-                    one.send_numbered(payload, dressed, numbered, at, *sink);
+                    one.send_numbered(payload, wrapped, numbered, at, *sink);
                 }
             }
             Kind::BithumbBook => {
                 bithumb::book(payload, Part::Update, market, at, change_id, bids, asks);
-                one.send(payload, dressed, at, *sink);
+                one.send(payload, wrapped, at, *sink);
             }
             Kind::BookTicker if instrument.touch != touch_before => {
                 encode::book_ticker(payload, market, change_id, instrument.touch);
-                one.send(payload, dressed, at, *sink);
+                one.send(payload, wrapped, at, *sink);
             }
             Kind::BithumbTicker => {
                 let Some(last) = trades.last() else { return };
                 if let Some(day) = instrument.day(self.place, at) {
                     bithumb::ticker(payload, Part::Update, market, &day, last.seq.0);
-                    one.send(payload, dressed, at, *sink);
+                    one.send(payload, wrapped, at, *sink);
                 }
             }
             _ => {}
@@ -208,34 +208,34 @@ impl InstrumentEncoder<'_, '_> {
         if !self.instrument.is_touched(is_tenth) {
             return;
         }
-        let Scratch { payload, dressed, bids, asks, .. } = &mut *self.scratch;
+        let Scratch { payload, wrapped, bids, asks, .. } = &mut *self.scratch;
         self.instrument.window_levels(is_tenth, self.place, bids, asks);
         let ids = (self.instrument.sent_change_ids[usize::from(!is_tenth)] + 1, change_id);
         payload.clear();
         encode::depth(payload, self.market, one.when(self.here.at), ids, bids, asks);
-        one.send(payload, dressed, self.here.at, self.sink);
+        one.send(payload, wrapped, self.here.at, self.sink);
     }
 
     fn partial(&mut self, one: &mut StreamEntry, levels: u8, change_id: u64) {
         let [bids, asks] = [Side::Buy, Side::Sell]
             .map(|side| self.place.book().levels(side).take(usize::from(levels)).collect::<Vec<Level>>());
-        let Scratch { payload, dressed, .. } = &mut *self.scratch;
+        let Scratch { payload, wrapped, .. } = &mut *self.scratch;
         payload.clear();
         encode::book(payload, self.market, change_id, &bids, &asks);
         let state = SentState::Levels(bids, asks);
         if one.sent != state {
             one.sent = state;
-            one.send(payload, dressed, self.here.at, self.sink);
+            one.send(payload, wrapped, self.here.at, self.sink);
         }
     }
 
     /// Writes the current candle, preceded once by the ended candle.
     fn kline(&mut self, one: &mut StreamEntry, interval: KlineInterval) {
         for (bar, is_closed) in self.candles_due(one, interval) {
-            let Scratch { payload, dressed, .. } = &mut *self.scratch;
+            let Scratch { payload, wrapped, .. } = &mut *self.scratch;
             payload.clear();
             encode::kline(payload, self.market, one.when(self.here.at), interval, &bar, is_closed);
-            one.send(payload, dressed, self.here.at, self.sink);
+            one.send(payload, wrapped, self.here.at, self.sink);
         }
     }
 
@@ -244,10 +244,10 @@ impl InstrumentEncoder<'_, '_> {
         if due.is_empty() {
             return;
         }
-        let Scratch { payload, dressed, .. } = &mut *self.scratch;
+        let Scratch { payload, wrapped, .. } = &mut *self.scratch;
         payload.clear();
         gemini::candles(payload, self.market, interval, due.iter().rev().map(|(bar, _)| bar));
-        one.send(payload, dressed, self.here.at, self.sink);
+        one.send(payload, wrapped, self.here.at, self.sink);
     }
 
     /// Returns the candles that a reader has not received, oldest first, and whether each has
@@ -277,10 +277,10 @@ impl InstrumentEncoder<'_, '_> {
             return;
         }
         one.sent = state;
-        let Scratch { payload, dressed, .. } = &mut *self.scratch;
+        let Scratch { payload, wrapped, .. } = &mut *self.scratch;
         payload.clear();
         write_day(payload, one.key.kind, self.market, one.when(self.here.at), &day);
-        one.send(payload, dressed, self.here.at, self.sink);
+        one.send(payload, wrapped, self.here.at, self.sink);
     }
 }
 
@@ -317,14 +317,14 @@ impl Streams {
             }
             let all = std::mem::take(&mut self.all);
             for one in all.iter().filter(|one| one.key.kind == kind && one.readers > 0) {
-                let (mut payload, mut dressed) = (Vec::new(), Vec::new());
+                let (mut payload, mut wrapped) = (Vec::new(), Vec::new());
                 put!(&mut payload, "[");
                 let days = changed.iter().filter_map(|(id, day)| Some((self.market(here.engine, *id)?, day)));
                 crate::text::list(&mut payload, days, |out, (market, day)| {
                     write_day(out, kind, market, one.when(here.at), day);
                 });
                 put!(&mut payload, "]");
-                one.send(&mut payload, &mut dressed, here.at, sink);
+                one.send(&mut payload, &mut wrapped, here.at, sink);
             }
             self.all = all;
         }

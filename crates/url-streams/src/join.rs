@@ -62,7 +62,7 @@ impl Streams {
             Kind::Candles2(interval) => self.first_candles(&mut out, market, of, interval, here)?,
             _ => return None,
         }
-        if key.dress.with_ns {
+        if key.form.with_ns {
             append_ns(&mut out, sink.stamps(here.at));
         }
         let entry = self.entry_mut(id)?;

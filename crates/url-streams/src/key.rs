@@ -13,7 +13,7 @@ pub struct StreamKey {
     pub kind: Kind,
     /// `None` for all instruments (`!ticker@arr`).
     pub instrument: Option<InstrumentId>,
-    pub dress: MessageForm,
+    pub form: MessageForm,
 }
 
 /// Optional forms of a message.
@@ -217,7 +217,7 @@ impl StreamKey {
             Kind::Candles2(interval) => format!("gemini/v2/candles_{}:{lower}", interval.name()),
             _ => self.binance_name(names).unwrap_or_default(),
         };
-        let MessageForm { is_combined, in_micros, with_ns } = self.dress;
+        let MessageForm { is_combined, in_micros, with_ns } = self.form;
         let marks = [(is_combined, "+combined"), (in_micros, "+us"), (with_ns, "+ns")];
         marks.iter().filter(|(on, _)| *on).fold(base, |name, (_, mark)| name + mark)
     }

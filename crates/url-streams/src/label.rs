@@ -13,17 +13,17 @@ impl StreamKey {
     pub fn of_label(label: &str, directory: &Directory) -> Option<StreamKey> {
         let mut parts = label.split('+');
         let base = parts.next()?;
-        let mut dress = MessageForm::default();
+        let mut form = MessageForm::default();
         for mark in parts {
             match mark {
-                "combined" => dress.is_combined = true,
-                "us" => dress.in_micros = true,
-                "ns" => dress.with_ns = true,
+                "combined" => form.is_combined = true,
+                "us" => form.in_micros = true,
+                "ns" => form.with_ns = true,
                 _ => return None,
             }
         }
         let (symbol, kind) = read_base(base)?;
-        instrument_key(symbol, kind, dress, directory)
+        instrument_key(symbol, kind, form, directory)
     }
 }
 

@@ -48,18 +48,18 @@ pub fn is_stream_path(path: &str) -> bool {
 impl StreamSession {
     /// Opens the connection that a URL asks for. Returns `None` if the path belongs to no stream.
     pub fn open(path: &str, query: &str, directory: &Directory) -> Option<Result<StreamConnection, StreamRefusal>> {
-        if let Some(wish) = grammar::read_target(path, query) {
-            return Some(open_binance(&wish, directory));
+        if let Some(wanted) = grammar::read_target(path, query) {
+            return Some(open_binance(&wanted, directory));
         }
-        let dress =
+        let form =
             MessageForm { with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"), ..MessageForm::default() };
         if bithumb::is_path(path) {
-            return Some(open_bithumb(query, dress, directory));
+            return Some(open_bithumb(query, form, directory));
         }
         if gemini::is_v2_path(path) {
-            return Some(Ok(StreamConnection::of(StreamSession::new(Dialect::Gemini2, dress))));
+            return Some(Ok(StreamConnection::of(StreamSession::new(Dialect::Gemini2, form))));
         }
-        gemini::read_target(path, query).map(|wish| open_gemini(&wish, dress, directory))
+        gemini::read_target(path, query).map(|wanted| open_gemini(&wanted, form, directory))
     }
 
     /// Handles a text message.
@@ -89,19 +89,19 @@ fn refused(body: String) -> StreamRefusal {
     StreamRefusal { status: 400, body }
 }
 
-fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<StreamConnection, StreamRefusal> {
-    let session = StreamSession::new(Dialect::Binance, wish.dress);
-    if let Some(unit) = &wish.unknown_unit {
+fn open_binance(wanted: &grammar::StreamQuery, directory: &Directory) -> Result<StreamConnection, StreamRefusal> {
+    let session = StreamSession::new(Dialect::Binance, wanted.form);
+    if let Some(unit) = &wanted.unknown_unit {
         let shown: String = unit.chars().take(40).collect();
         return Err(refused(talk::error(2, &format!("no timeUnit {shown}: there are MILLISECOND and MICROSECOND"))));
     }
-    if wish.names.len() > MOST_STREAMS {
+    if wanted.names.len() > MOST_STREAMS {
         return Err(refused(talk::error(2, &format!("at most {MOST_STREAMS} streams on one connection"))));
     }
     let (mut keys, mut unknown, mut first_unknown) = (Vec::new(), 0, None);
-    for name in &wish.names {
+    for name in &wanted.names {
         let (symbol, kind) = grammar::read_name(name).map_err(|why| refused(talk::error(2, &why)))?;
-        match instrument_key(symbol, kind, wish.dress, directory) {
+        match instrument_key(symbol, kind, wanted.form, directory) {
             Some(key) => keys.push(key),
             None => {
                 unknown += 1;
@@ -115,14 +115,14 @@ fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<StreamCon
     }
 }
 
-fn open_bithumb(query: &str, dress: MessageForm, directory: &Directory) -> Result<StreamConnection, StreamRefusal> {
+fn open_bithumb(query: &str, form: MessageForm, directory: &Directory) -> Result<StreamConnection, StreamRefusal> {
     let (mut keys, mut unknown) = (Vec::new(), 0);
     let topics = bithumb::read_target(query);
     for topic in &topics {
         let Some((symbol, kind)) = bithumb::read_topic(topic) else {
             return Err(refused(bithumb::refusal("10005", topic)));
         };
-        match instrument_key(symbol, kind, dress, directory) {
+        match instrument_key(symbol, kind, form, directory) {
             Some(key) if key.instrument.is_some() => keys.push(key),
             _ => unknown += 1,
         }
@@ -130,7 +130,7 @@ fn open_bithumb(query: &str, dress: MessageForm, directory: &Directory) -> Resul
     match topics.first().filter(|_| keys.is_empty()) {
         Some(topic) => Err(refused(bithumb::refusal("10005", topic))),
         None => {
-            let mut opened = StreamConnection::of(StreamSession::new(Dialect::Bithumb, dress)).with(keys, unknown);
+            let mut opened = StreamConnection::of(StreamSession::new(Dialect::Bithumb, form)).with(keys, unknown);
             opened.words.push(bithumb::connected());
             Ok(opened)
         }
@@ -138,24 +138,24 @@ fn open_bithumb(query: &str, dress: MessageForm, directory: &Directory) -> Resul
 }
 
 fn open_gemini(
-    wish: &gemini::Wish,
-    dress: MessageForm,
+    wanted: &gemini::FeedQuery,
+    form: MessageForm,
     directory: &Directory,
 ) -> Result<StreamConnection, StreamRefusal> {
-    let Entries { by_stream, .. } = wish.entries;
-    let kind = Kind::Market(wish.entries);
-    let of = |symbol: &String| instrument_key(symbol, kind, dress, directory).filter(|key| key.instrument.is_some());
-    let keys: Vec<StreamKey> = wish.symbols.iter().filter_map(of).collect();
+    let Entries { by_stream, .. } = wanted.entries;
+    let kind = Kind::Market(wanted.entries);
+    let of = |symbol: &String| instrument_key(symbol, kind, form, directory).filter(|key| key.instrument.is_some());
+    let keys: Vec<StreamKey> = wanted.symbols.iter().filter_map(of).collect();
     if keys.is_empty() {
-        let symbol = wish.symbols.first().map_or("", String::as_str);
+        let symbol = wanted.symbols.first().map_or("", String::as_str);
         return Err(refused(gemini::refusal(
             "InvalidSymbol",
             &format!("no instrument {symbol:?}; /v1/symbols lists them"),
         )));
     }
-    let unknown = wish.symbols.len() - keys.len();
+    let unknown = wanted.symbols.len() - keys.len();
     Ok(StreamConnection {
         by_stream,
-        ..StreamConnection::of(StreamSession::new(Dialect::Gemini1, dress)).with(keys, unknown)
+        ..StreamConnection::of(StreamSession::new(Dialect::Gemini1, form)).with(keys, unknown)
     })
 }

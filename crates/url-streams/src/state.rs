@@ -96,7 +96,7 @@ pub struct Streams {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub payload: Vec<u8>,
-    pub dressed: Vec<u8>,
+    pub wrapped: Vec<u8>,
     pub trades: Vec<PublicTrade>,
     pub bids: Vec<Level>,
     pub asks: Vec<Level>,

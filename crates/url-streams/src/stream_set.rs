@@ -12,7 +12,7 @@ pub struct StreamSession {
     pub(crate) dialect: Dialect,
     /// In the order in which they were requested.
     pub(crate) keys: Vec<StreamKey>,
-    pub(crate) dress: MessageForm,
+    pub(crate) form: MessageForm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub struct MessageOutcome {
 }
 
 impl StreamSession {
-    pub(crate) fn new(dialect: Dialect, dress: MessageForm) -> StreamSession {
-        StreamSession { dialect, keys: Vec::new(), dress }
+    pub(crate) fn new(dialect: Dialect, form: MessageForm) -> StreamSession {
+        StreamSession { dialect, keys: Vec::new(), form }
     }
 
     pub fn streams(&self) -> &[StreamKey] {
@@ -64,10 +64,10 @@ impl StreamSession {
 
 /// Returns the key of a stream by the client's name of its instrument. An empty symbol means all
 /// instruments.
-pub(crate) fn instrument_key(symbol: &str, kind: Kind, dress: MessageForm, directory: &Directory) -> Option<StreamKey> {
+pub(crate) fn instrument_key(symbol: &str, kind: Kind, form: MessageForm, directory: &Directory) -> Option<StreamKey> {
     let instrument = match symbol {
         "" => None,
         symbol => Some(directory.find(symbol)?),
     };
-    Some(StreamKey { kind, instrument, dress })
+    Some(StreamKey { kind, instrument, form })
 }

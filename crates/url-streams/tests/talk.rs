@@ -68,7 +68,7 @@ fn binance_answer_has_the_id_as_written() {
 fn bithumb_and_gemini_answer_in_their_form() {
     let mut fixture = StreamFixture::new();
     let opened = fixture.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:UN-KNOWN&ts=ns");
-    assert_eq!((opened.join.len(), opened.unknown, opened.join[0].dress.with_ns), (1, 1, true));
+    assert_eq!((opened.join.len(), opened.unknown, opened.join[0].form.with_ns), (1, 1, true));
     assert_eq!(opened.words, [br#"{"code":"00002","msg":"connected"}"#.to_vec()]);
     let mut session = opened.session;
     for (text, code, joined, left) in [
@@ -119,7 +119,7 @@ fn unknown_names_are_refused_only_without_a_known_one() {
     let names: Vec<String> = (0..627).map(|n| format!("s{n}@trade")).chain(["npnzar@trade".to_owned()]).collect();
     let opened = fixture.open(&format!("/stream?streams={}", names.join("/")));
     assert_eq!((opened.join.len(), opened.unknown), (1, 627));
-    assert!(opened.join[0].dress.is_combined);
+    assert!(opened.join[0].form.is_combined);
     assert!(fixture.open("/v1/marketdata/NPNZAR?study=1").by_stream);
     for (path, is_stream, is_rest) in [
         ("/ws/npnzar@trade", true, false),
@@ -156,7 +156,7 @@ fn invalid_request_is_refused_with_the_existing_names() {
         assert!(refused.status == 400 && refused.body.contains(part), "{target}: {}", refused.body);
     }
     for target in ["/ws/npnzar@trade?timeUnit=MILLISECOND", "/ws/npnzar@trade?timeUnit="] {
-        assert!(!fixture.open(target).join[0].dress.in_micros, "{target}");
+        assert!(!fixture.open(target).join[0].form.in_micros, "{target}");
     }
     let here = VenueMoment { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
     for (query, expected) in [
@@ -372,7 +372,7 @@ fn streams_without_readers_are_not_written() {
     let one = fixture.join("/ws/npnzar@trade");
     assert_eq!(fixture.join("/ws/NPN_ZAR@trade"), one);
     let key = fixture.streams.key(one).expect("known");
-    assert_eq!((key.kind, key.dress), (Kind::Trade, MessageForm::default()));
+    assert_eq!((key.kind, key.form), (Kind::Trade, MessageForm::default()));
     assert_ne!(fixture.join("/ws/npnzar@depth"), fixture.join("/ws/npnzar@depth@1000ms"));
     assert_eq!(Cadence::Second.is_tenth(), Cadence::SecondSpelt.is_tenth());
     fixture.streams.unlisten(one);

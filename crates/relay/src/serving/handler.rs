@@ -24,7 +24,7 @@ pub(crate) enum Job {
 
 /// The channels and the position that a client asks for.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+struct ChannelQuery {
     channels: Vec<usize>,
     from: Option<(u64, u64)>,
 }
@@ -47,7 +47,7 @@ impl RelayHandler {
         let _ = self.statistics.set(statistics);
     }
 
-    fn wish(&self, request: &Request<'_>) -> Result<Wish, HttpResponse> {
+    fn channel_query(&self, request: &Request<'_>) -> Result<ChannelQuery, HttpResponse> {
         for pair in request.query().split('&').filter(|pair| !pair.is_empty()) {
             let name = pair.split_once('=').map_or(pair, |(name, _)| name);
             if !PARAMETERS.contains(&name) {
@@ -85,7 +85,7 @@ impl RelayHandler {
                 None => return Err(HttpResponse::text(400, "from is EPOCH:SEQ, two whole numbers")),
             },
         };
-        Ok(Wish { channels, from })
+        Ok(ChannelQuery { channels, from })
     }
 }
 
@@ -100,11 +100,11 @@ fn position(text: &str) -> Option<(u64, u64)> {
 
 impl DeliveryHandler for RelayHandler {
     fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
-        self.wish(request).map(|_| SubscriberSetup::default())
+        self.channel_query(request).map(|_| SubscriberSetup::default())
     }
 
     fn opened(&self, client: SubscriberId, request: &Request<'_>) {
-        if let Ok(Wish { channels, from }) = self.wish(request) {
+        if let Ok(ChannelQuery { channels, from }) = self.channel_query(request) {
             // A closed queue is the end of the relay.
             drop(self.jobs.send(Job::Join { client, channels, from }));
         }

@@ -13,9 +13,9 @@ pub const MOST_STREAMS: usize = 1_024;
 
 /// The subscriptions of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct StreamQuery {
     pub names: Vec<String>,
-    pub dress: MessageForm,
+    pub form: MessageForm,
     /// The requested unit of times, if it does not exist.
     pub unknown_unit: Option<String>,
 }
@@ -40,20 +40,20 @@ fn rest_of(path: &str) -> Option<(&str, bool)> {
 }
 
 /// Parses a target. Returns `None` if it belongs to another dialect.
-pub fn read_target(path: &str, query: &str) -> Option<Wish> {
+pub fn read_target(path: &str, query: &str) -> Option<StreamQuery> {
     let (rest, is_combined) = rest_of(path)?;
     let list = if is_combined { parameter(query, "streams").unwrap_or_default() } else { String::new() };
     let from_path = decoded(rest);
     let names = from_path.split('/').chain(list.split('/'));
     let names = names.filter(|name| !name.is_empty() && !is_number(name)).map(str::to_owned).collect();
     let unit = parameter(query, "timeunit").unwrap_or_default();
-    let dress = MessageForm {
+    let form = MessageForm {
         is_combined,
         in_micros: unit.eq_ignore_ascii_case("microsecond"),
         with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"),
     };
     let is_known = ["", "microsecond", "millisecond"].iter().any(|known| unit.eq_ignore_ascii_case(known));
-    Some(Wish { names, dress, unknown_unit: (!is_known).then_some(unit) })
+    Some(StreamQuery { names, form, unknown_unit: (!is_known).then_some(unit) })
 }
 
 fn is_number(text: &str) -> bool {
@@ -141,10 +141,10 @@ mod tests {
             ("/streams", "", None),
         ];
         for (path, query, expected) in table {
-            let wish = read_target(path, query).map(|wish| (wish.names, wish.dress));
+            let found = read_target(path, query).map(|wanted| (wanted.names, wanted.form));
             let expected =
-                expected.map(|(names, dress)| (names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), dress));
-            assert_eq!(wish, expected, "{path}?{query}");
+                expected.map(|(names, form)| (names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), form));
+            assert_eq!(found, expected, "{path}?{query}");
             assert_eq!(is_path(path), expected.is_some(), "{path}");
         }
     }

@@ -88,7 +88,7 @@ pub(crate) fn handle_message(session: &mut StreamSession, text: &str, directory:
             _ => refusal(id, "the one property is combined, true or false"),
         },
         "GET_PROPERTY" if property(&params).is_some() => {
-            let value: &[u8] = if session.dress.is_combined { b"true" } else { b"false" };
+            let value: &[u8] = if session.form.is_combined { b"true" } else { b"false" };
             MessageOutcome { answers: vec![result(id, value)], ..MessageOutcome::default() }
         }
         "GET_PROPERTY" => refusal(id, "the one property is combined"),
@@ -106,7 +106,7 @@ fn keys(session: &StreamSession, params: &Value, directory: &Directory) -> Resul
     let key = |name: &Value| {
         let name = name.as_str().ok_or("params is an array of stream names")?;
         let (symbol, kind) = grammar::read_name(name)?;
-        instrument_key(symbol, kind, session.dress, directory).ok_or_else(|| unknown_symbol(symbol))
+        instrument_key(symbol, kind, session.form, directory).ok_or_else(|| unknown_symbol(symbol))
     };
     names.iter().map(key).collect()
 }
@@ -124,9 +124,9 @@ fn property(params: &Value) -> Option<Option<bool>> {
 
 /// Wraps all messages from now on, or none. The bytes differ, so these are other streams.
 fn dress_anew(session: &mut StreamSession, is_combined: bool) -> (Vec<StreamKey>, Vec<StreamKey>) {
-    session.dress.is_combined = is_combined;
+    session.form.is_combined = is_combined;
     let old = std::mem::take(&mut session.keys);
-    let dress = session.dress;
-    session.keys = old.iter().map(|key| StreamKey { dress, ..*key }).collect();
+    let form = session.form;
+    session.keys = old.iter().map(|key| StreamKey { form, ..*key }).collect();
     if session.keys == old { (Vec::new(), Vec::new()) } else { (session.keys.clone(), old) }
 }
