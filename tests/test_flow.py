@@ -95,6 +95,22 @@ def test_a_venue_journals_its_flow_and_trades_only_its_instruments(tmp_path: Pat
     assert all(",BTC_USDC," in row for row in orders)
 
 
+def test_the_default_flow_is_that_of_real_markets(tmp_path: Path) -> None:
+    hashes = {
+        flow: json.loads(run_pitwire("sim", "--seed", "4", "--events", "3000", "--json", *flow).stdout)["tape_hash"]
+        for flow in ((), ("--flow", "market"), ("--flow", "demo"))
+    }
+    assert hashes[()] == hashes["--flow", "market"] != hashes["--flow", "demo"]
+
+
+@pytest.mark.parametrize(("options", "is_defined"), [([], True), (["--flow", "demo"], False)])
+def test_a_journal_names_the_flow_unless_it_is_demo(options: list[str], is_defined: bool, tmp_path: Path) -> None:
+    with Venue(tmp_path / "data", [*options, "--no-clients"], warm_up="1m") as venue:
+        assert venue.stop() == 0
+    assert run_pitwire("export", tmp_path / "data", "--out", tmp_path / "tables").returncode == 0
+    assert ("flow_defined" in (tmp_path / "tables" / "events.csv").read_text()) == is_defined
+
+
 def test_a_replay_of_a_day_with_calls_reproduces_the_trades_of_the_uncross(tmp_path: Path) -> None:
     arguments = ["--preset", "jse", "--seed", "3", "--horizon", "2700", "--flow", "market", "--out", tmp_path / "run"]
     assert run_pitwire("sim", *arguments).returncode == 0

@@ -39,7 +39,7 @@ class Market:
         preset: str = "demo",
         seed: SupportsIndex = 0,
         *,
-        flow: str | None = "demo",
+        flow: str | None = "market",
         data: str | PathLike[str] | None = None,
         tape_hash: bool = True,
         record: bool = True,

@@ -17,9 +17,9 @@ use crate::flow_file::{FlowFile, in_part};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum FlowSource {
     /// Busy and quiet times, sides with a long memory, news, cancels by events.
+    #[default]
     Market,
     /// Symmetric, with lifetimes and a market maker. It can run for days.
-    #[default]
     Demo,
     /// The published set of eight event types, on the first instrument, without cancels.
     Paper,
@@ -42,6 +42,10 @@ pub const PUBLISHED_FILES: [PublishedFile; 3] = [
 ];
 
 impl FlowSource {
+    /// The flow of a journal without a definition. Its definition is not journaled, so that
+    /// journals from before `DefineFlow` keep their meaning.
+    pub const WITHOUT_DEFINITION: FlowSource = FlowSource::Demo;
+
     /// The built-in flows.
     pub const BUILT_IN: [FlowSource; 4] =
         [FlowSource::Market, FlowSource::Demo, FlowSource::Paper, FlowSource::PaperAsLoaded];

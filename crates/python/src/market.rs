@@ -30,7 +30,7 @@ pub struct Market {
 #[pymethods]
 impl Market {
     #[new]
-    #[pyo3(signature = (preset="demo", seed=None, *, flow="demo", data=None, tape_hash=true, record=true,
+    #[pyo3(signature = (preset="demo", seed=None, *, flow="market", data=None, tape_hash=true, record=true,
                         max_events=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(

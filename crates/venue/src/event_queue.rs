@@ -44,7 +44,7 @@ impl EventQueue {
             timers,
             flow: None,
             flow_seed: None,
-            flow_source: FlowSource::default(),
+            flow_source: FlowSource::WITHOUT_DEFINITION,
             instrument_settings: BTreeMap::new(),
             setting_changes: 0,
         }

@@ -65,9 +65,9 @@ pub fn start_epoch(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNano
     Ok(())
 }
 
-/// Journals the definition of the flow, unless it is the default.
+/// Journals the definition of the flow, if it needs one.
 fn define_flow(venue: &mut Venue, flow: &FlowSource, now: VenueNanos) -> Result<(), Failure> {
-    if *flow == FlowSource::default() {
+    if *flow == FlowSource::WITHOUT_DEFINITION {
         return Ok(());
     }
     // A flow from the command line that does not fit the venue stops the start.
