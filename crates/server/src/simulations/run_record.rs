@@ -77,6 +77,9 @@ pub fn wall_ms() -> u64 {
     SystemClock::wall_us() / 1_000
 }
 
+/// The flow of `pitwire sim` without `--flow`.
+const DEFAULT_FLOW: &str = "market";
+
 /// File of the flow in the directory of a run.
 pub const FLOW_FILE: &str = "flow.toml";
 
@@ -104,7 +107,7 @@ impl RunRecord {
             seed: options.seed,
             seconds: options.seconds,
             events: options.events,
-            flow: options.flow.as_deref().or(file).unwrap_or("demo").to_owned(),
+            flow: options.flow.as_deref().or(file).unwrap_or(DEFAULT_FLOW).to_owned(),
             instruments: options.instruments.clone(),
             clients: options.clients,
             command: format!("pitwire {} --report", arguments(options).join(" ")),
