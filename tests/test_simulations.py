@@ -115,6 +115,6 @@ decay_per_s = 1.0
     http.result("private/pitwire_start_simulation", {"seconds": 60, "flow_file": unstable})
     failed = newest(http, lambda run: run["simulation_id"] == 2 and run["state"] == "failed")
     assert "spectral radius 1.000" in failed["error"], failed
-    http.result("private/pitwire_start_simulation", {"seconds": 60, "instruments": json.dumps(["NPN_ZAR", "XXX"])})
+    http.result("private/pitwire_start_simulation", {"seconds": 60, "instruments": json.dumps(["NPN_ZAR", "ABSENT"])})
     failed = newest(http, lambda run: run["simulation_id"] == 3 and run["state"] == "failed")
-    assert 'no instrument "XXX"' in failed["error"], failed
+    assert 'no instrument "ABSENT"' in failed["error"], failed

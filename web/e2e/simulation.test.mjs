@@ -124,11 +124,11 @@ test('a run is stopped, and its successor needs no wait', async () => {
 
 test('a run that cannot start says why', async () => {
   await field('Duration in venue time').fill('1');
-  await field('Instruments').fill('XXX_YYY');
+  await field('Instruments').fill('ABSENT_ZAR');
   await form().getByRole('button', { name: 'Start' }).click();
   const alert = page.getByRole('alert');
   await alert.waitFor();
-  assert.match(await alert.textContent(), /the preset demo has no instrument "XXX_YYY" \(give some of /);
+  assert.match(await alert.textContent(), /the preset demo has no instrument "ABSENT_ZAR" \(give some of /);
   await field('Instruments').fill('');
 });
 

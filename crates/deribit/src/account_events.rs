@@ -35,8 +35,8 @@ impl AccountEvent {
     }
 }
 
-/// Returns the changes of the last commands as they are now, of the accounts that `is_wanted` names.
-/// `listening` are the accounts with subscribers.
+/// Returns the changes of the last commands as they are now, of the accounts that `is_wanted`
+/// names. `listening` are the accounts with subscribers.
 pub fn account_events(
     engine: &Engine,
     views: &Views,

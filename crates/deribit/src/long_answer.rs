@@ -100,8 +100,8 @@ impl LongAnswer {
         LongAnswer { account, id, received_us, work, text }
     }
 
-    /// Returns the cancel of a session's open orders, because its connection has ended. Returns `None`
-    /// if it has none.
+    /// Returns the cancel of a session's open orders, because its connection has ended. Returns
+    /// `None` if it has none.
     pub(crate) fn end_of_session(views: &Views, account: AccountId, session: SessionId) -> Option<Self> {
         let open = views.account(account)?.open_orders().filter(|order| order.session == session);
         let mut orders: Vec<(InstrumentId, OrderId)> = open.map(|order| (order.instrument, order.id)).collect();

@@ -299,8 +299,8 @@ fn flow_of_one_instrument_leaves_the_others() {
     assert_eq!(world.call(&mut member, "private/pitwire_flow", stop).code(), 13021);
 }
 
-/// Values that are wrong never reach a process. This venue runs no simulations, so a correct request
-/// is refused too, with another code.
+/// Values that are wrong never reach a process. This venue runs no simulations, so a correct
+/// request is refused too, with another code.
 #[test]
 fn parameters_of_a_simulation_are_checked() {
     let mut world = World::new();

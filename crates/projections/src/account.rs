@@ -130,8 +130,8 @@ pub struct UserTrade {
 
 #[derive(Clone, Debug, Default)]
 pub struct AccountBook {
-    /// Open orders by id, which is the order of entry. They have their own map because many requests
-    /// look at all of them.
+    /// Open orders by id, which is the order of entry. They have their own map because many
+    /// requests look at all of them.
     ///
     /// Shared with the answers that still have to show an order as it was.
     pub(crate) open: BTreeMap<OrderId, Arc<OrderRecord>>,

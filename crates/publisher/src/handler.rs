@@ -185,8 +185,8 @@ pub trait DeliveryHandler: Send + Sync {
         let _ = (subscriber, stream, read);
     }
 
-    /// Reports the outbound queue of a subscriber, once for about [`OUTBOX_REPORT_BYTES`] that it was
-    /// sent from there.
+    /// Reports the outbound queue of a subscriber, once for about [`OUTBOX_REPORT_BYTES`] that it
+    /// was sent from there.
     fn outbox_sent(&self, report: OutboxReport) {
         let _ = report;
     }

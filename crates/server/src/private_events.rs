@@ -1,6 +1,7 @@
 //! Changes of accounts that wait to be sent to their connections.
 //!
-//! Holds       1. changes of an account are sent in order, and only while its connections have room;
+//! Holds       1. changes of an account are sent in order, and only while its connections have
+//!                room;
 //!             2. accounts take turns;
 //!             3. a part makes as many notices as its caller says, however many connections the
 //!                account has;
@@ -56,8 +57,8 @@ impl PrivateEvents {
         self.accounts.contains_key(&account)
     }
 
-    /// Adds changes of one account, in order. Returns false if they are too many: all changes of the
-    /// account are dropped then.
+    /// Adds changes of one account, in order. Returns false if they are too many: all changes of
+    /// the account are dropped then.
     pub fn push(&mut self, account: AccountId, events: Vec<AccountEvent>, now_ns: u64) -> bool {
         if events.is_empty() {
             return true;

@@ -1,9 +1,9 @@
 //! Bytes of answers and notices that connections on delivery threads have not read.
 //!
-//! Holds       1. a connection with [`ROOM_BYTES`] of them gets no more answers, and an account with
-//!                too many gets none at all: see [`Unread::has_room`];
-//!             2. a connection that does not read in time is closed, and so are the connections with
-//!                the most unread bytes if all of them have too many.
+//! Holds       1. a connection with [`ROOM_BYTES`] of them gets no more answers, and an account
+//!                with too many gets none at all: see [`Unread::has_room`];
+//!             2. a connection that does not read in time is closed, and so are the connections
+//!                with the most unread bytes if all of them have too many.
 //! Leaves out  messages of public channels, which wait in rings.
 //! Start at    [`Unread::add`], [`Unread::report`].
 

@@ -112,7 +112,7 @@ export function fault(model: Model): string | null {
   return null;
 }
 
-/** The mean number of events of each row's type that an event of a column's type causes directly. */
+/** Mean number of events of each row's type that an event of a column's type causes directly. */
 export function branching({ types, kernels }: Model): number[][] {
   return types.map((_, row) =>
     types.map((_, column) =>

@@ -47,7 +47,10 @@ export function roundTimes(from: number, to: number): number[] {
   return times;
 }
 
-/** Places series in a frame. `fromZero` starts the vertical axis at zero; `time` has seconds on the other axis. */
+/**
+ * Places series in a frame. `fromZero` starts the vertical axis at zero; `time` has seconds on the
+ * other axis.
+ */
 export function plot(
   series: Series[],
   [width, height]: [number, number],

@@ -20,8 +20,8 @@ impl VenueApplication {
         }
         let queued = QueuedAnswer { to, answer };
         if self.service.options.manual_time || self.service.is_stopping {
-            // A driven run sequences the commands of a request at once, and a venue that stops has no
-            // later turn.
+            // A driven run sequences the commands of a request at once, and a venue that stops has
+            // no later turn.
             return self.finish_answer(queued, notices);
         }
         if let Err(queued) = self.long_answers.push(queued) {

@@ -43,8 +43,8 @@ impl VenueApplication {
         self.service.market_data.public_connections.bring_up_to_date(&self.service.market_data.publisher);
     }
 
-    /// Acts on texts of connections on delivery threads that have waited and need not wait any more.
-    /// Returns when there are none, or at `deadline_ns`.
+    /// Acts on texts of connections on delivery threads that have waited and need not wait any
+    /// more. Returns when there are none, or at `deadline_ns`.
     fn act_on_resumable_texts(&mut self, deadline_ns: u64, notices: &mut Notices) {
         loop {
             if self.resumable_texts.is_empty() && self.service.market_data.public_connections.unread.take_freed() {
@@ -58,8 +58,8 @@ impl VenueApplication {
         }
     }
 
-    /// Acts on the next text of a connection on a delivery thread, unless it has to wait: for a long
-    /// answer, or until its account has read more.
+    /// Acts on the next text of a connection on a delivery thread, unless it has to wait: for a
+    /// long answer, or until its account has read more.
     fn act_on_waiting_text(&mut self, id: ConnectionId, notices: &mut Notices) {
         if self.long_answers.is_waiting(id) || !self.service.market_data.public_connections.unread.has_room(id) {
             return;
