@@ -21,7 +21,7 @@ def recovery_address(venue: Venue) -> str:
 
 def venue_books(http: Http) -> dict[str, dict[str, list[list[float]]]]:
     books = {}
-    for name in NAMES:
+    for name in (found["instrument_name"] for found in http.result("public/get_instruments", {"currency": "any"})):
         book = http.result("public/get_order_book", {"instrument_name": name, "depth": 10_000})
         books[name] = {"bids": book["bids"], "asks": book["asks"]}
     return books
@@ -50,7 +50,6 @@ def test_books_from_lossy_lines_equal_the_venue_through_an_auction_and_a_halt(da
         other.result("private/sell", {"instrument_name": HALTED, "amount": 1_000, "type": "market"})
         advance(1)
         operator.result("private/pitwire_halt", {"instrument_name": HALTED})
-        member.result("private/cancel", {"order_id": hidden})
         advance(2)
         operator.result("private/pitwire_resume", {"instrument_name": HALTED})
         for _ in range(3):
@@ -131,7 +130,9 @@ def test_a_book_from_the_json_channel_equals_the_venue(data: Path) -> None:
                 if step == 4:
                     order = {"instrument_name": name, "amount": 0.5, "hidden": True, "min_execution": 0.1}
                     price = member.result("public/get_order_book", {"instrument_name": name})["best_bid_price"]
-                    hidden = member.result("private/buy", order | {"price": price})["order"]["order_id"]
+                    # Far from the touch, so that it does not fill.
+                    far = round(price * 0.9)
+                    hidden = member.result("private/buy", order | {"price": far})["order"]["order_id"]
                     shown = member.result("private/buy", {"instrument_name": name, "amount": 0.01, "price": price})
                     member.result("private/cancel", {"order_id": shown["order"]["order_id"]})
                 if step == 8:
