@@ -1,6 +1,7 @@
 """Noise floor, environment record, time series, and connector descriptions."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -108,3 +109,15 @@ def test_shipped_connectors_are_described() -> None:
         variant = connector.variant and f"-{connector.variant}"
         assert connector.folder.name + variant == name
         assert connector.description.run
+
+
+def test_context_switches_do_not_fall_when_a_thread_ends() -> None:
+    go, pid = threading.Event(), os.getpid()
+    thread = threading.Thread(target=lambda: [go.wait(0.001) for _ in range(50)] and go.wait())
+    thread.start()
+    time.sleep(0.1)
+    threads: dict[str, int] = {}
+    before = machine.context_switches(pid, threads)
+    go.set()
+    thread.join()
+    assert machine.context_switches(pid, threads) >= before > 0

@@ -102,6 +102,7 @@ class Watched:
     record: ConnectorRecord
     process: ConnectorProcess
     seen: bool = False  # True if the process has ended and its end is recorded
+    switches: dict[str, int] = field(default_factory=dict)  # context switches of each thread
     window_start: tuple[int, int, int] | None = None  # CPU ns, switches, monotonic ns
     window_end: tuple[int, int, int] | None = None
 
@@ -469,7 +470,7 @@ class Supervisor:
             return
         cpu = machine.process_cpu_ns(pid)
         if cpu:
-            values = (cpu, machine.context_switches(pid), time.monotonic_ns())
+            values = (cpu, machine.context_switches(pid, one.switches), time.monotonic_ns())
             one.window_start = one.window_start or values
             one.window_end = values
 
