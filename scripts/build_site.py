@@ -45,12 +45,13 @@ def staged_text(source: Path, name: str) -> str:
 
 
 def stage(to: Path) -> None:
-    """Copies every page and picture of the site into the directory `to`, which it replaces."""
+    """Copies every page, picture and table of the site into the directory `to`, which it replaces."""
     shutil.rmtree(to, ignore_errors=True)
     files = [
         *(TOP / "docs").rglob("*.md"),
         *(TOP / "docs").rglob("*.png"),
         *(TOP / "docs").rglob("*.svg"),
+        *(TOP / "docs").rglob("*.csv"),
         *(TOP / name for name in TOP_PAGES),
     ]
     for source in files:
