@@ -21,6 +21,7 @@ test('a fresh page shows at least a hundred candles, a full tape and the figures
   await page.goto(`${venue.url}/#NPN_ZAR`);
   const plot = page.getByRole('img', { name: /^Candles of 60 seconds/ });
   await until(async () => Number(await plot.getAttribute('data-candles')) >= 100, 'a hundred candles');
+  await until(async () => Number(await plot.getAttribute('data-visible')) >= 100, 'a hundred visible ones');
   await page.waitForSelector('tr[data-sequence]');
   assert.ok((await page.locator('tr[data-sequence]').count()) >= 30);
   const header = await page.locator('header dl').textContent();

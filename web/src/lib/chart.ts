@@ -43,7 +43,9 @@ export interface PriceLabel {
 /** How near the pointer must be to a line to take hold of it, in pixels. */
 const GRIP = 6;
 
-/** Width of a candle in pixels. It is larger while there are few candles. */
+/** Least number of candles that are visible at first, if there are so many. */
+const VISIBLE = 100;
+/** Widths of a candle in pixels. It is larger while there are few candles. */
 const SPACING = 6;
 const YOUNG_SPACING = 14;
 const FEW = 40;
@@ -112,6 +114,12 @@ export class CandleChart {
         const priceRange = { minValue: Math.min(low, ...near), maxValue: Math.max(high, ...near) };
         return { ...info, priceRange };
       },
+    });
+    this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
+      const bars = range && this.#prices.barsInLogicalRange(range);
+      // Negative numbers count the free places at the sides.
+      const hidden = bars ? Math.max(0, bars.barsBefore) + Math.max(0, bars.barsAfter) : 0;
+      element.dataset.visible = String(bars ? this.#prices.data().length - hidden : 0);
     });
     this.#volumes = this.#chart.addSeries(HistogramSeries, {
       priceScaleId: '',
@@ -270,9 +278,11 @@ export class CandleChart {
     this.#prices.setData(candles.map(toPrice));
     this.#volumes.setData(candles.map((candle) => this.#toVolume(candle)));
     this.#drawnTo = candles.at(-1)?.time ?? -Infinity;
-    const barSpacing = candles.length < FEW ? YOUNG_SPACING : SPACING;
-    this.#chart.timeScale().applyOptions({ barSpacing });
-    this.#chart.timeScale().scrollToPosition(MARGIN, false);
+    const scale = this.#chart.timeScale();
+    // Some candles more than asked for, because the first is cut off and the axis grows.
+    const spacing = Math.min(SPACING, scale.width() / (VISIBLE + MARGIN + 4)) || SPACING;
+    scale.applyOptions({ barSpacing: candles.length < FEW ? YOUNG_SPACING : spacing });
+    scale.scrollToPosition(MARGIN, false);
     this.#chart.priceScale('right').applyOptions({ autoScale: true });
   }
 
