@@ -24,7 +24,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("progress") / "run"
-    ended = run_pitwire("sim", "--seed", "7", "--events", "20000", "--out", directory)
+    ended = run_pitwire("sim", "--seed", "7", "--events", "40000", "--out", directory)
     assert ended.returncode == 0, ended.stderr
     return directory
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from venue import run_pitwire
 
-SECONDS = 120
+SECONDS = 300
 START_NS = 1_767_603_600_000_000_000
 # The JSE preset starts at 08:25 in Johannesburg, which is 06:25 UTC.
 START_OF_DAY_NS = 1_767_594_300_000_000_000
