@@ -30,7 +30,7 @@ const LINE_NAMES: [&str; 2] = ["A", "B"];
 pub struct FeedCheck {
     /// Addresses of lines A and B at this host, or multicast groups. One address checks line A
     /// only.
-    #[arg(long, value_name = "ADDR:PORT[,ADDR:PORT]", value_parser = listen_options::address, value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "ADDRS", value_parser = listen_options::address, value_delimiter = ',', required = true)]
     lines: Vec<SocketAddr>,
     /// Recovery port of the venue.
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
