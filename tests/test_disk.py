@@ -4,6 +4,7 @@ data left."""
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from rpc import Http, Ws
-from venue import DEBUG_BINARY, DEMO_A, Venue, run_pitwire
+from venue import DEBUG_BINARY, DEMO_A, OPERATOR, Venue, run_pitwire
 
 SEGMENT_MIB = 16
 SYNC_DELAY_US = 4_000
@@ -42,15 +43,20 @@ def small_disk(path: Path, mib: int) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
-@contextlib.contextmanager
-def injected(venue: Venue, what: str) -> Iterator[None]:
+def injected(venue: Venue, what: str) -> contextlib.AbstractContextManager[None]:
     """Makes the kernel alter the venue's system calls while this lasts."""
+    call = what.split(":")[0]
+    return traced(venue, "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={what}")
+
+
+@contextlib.contextmanager
+def traced(venue: Venue, *options: str) -> Iterator[None]:
+    """Attaches strace to the venue while this lasts."""
     assert venue.process is not None
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed; testing/faulty-disk/tests have a faulty disk of their own")
-    call = what.split(":")[0]
-    command = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={what}", "-p"]
-    tracer = subprocess.Popen([*command, str(venue.process.pid)], stderr=subprocess.PIPE, text=True)
+    command = ["strace", "-f", *options, "-p", str(venue.process.pid)]
+    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert tracer.stderr is not None
     said = tracer.stderr.readline()
     if "attached" not in said:
@@ -61,6 +67,16 @@ def injected(venue: Venue, what: str) -> Iterator[None]:
     finally:
         tracer.terminate()
         tracer.wait()
+
+
+def test_a_new_key_file_and_its_new_directories_are_synced(data: Path, tmp_path: Path) -> None:
+    key, log = tmp_path / "keys" / "own" / "vault.key", tmp_path / "calls"
+    with Venue(data, extra=["--no-flow", "--key-file", str(key)]) as venue:
+        operator = Http(venue.address, OPERATOR)
+        with traced(venue, "-y", "-o", str(log), "-e", "trace=fsync,fdatasync"):
+            operator.result("private/pitwire_create_account", {"name": "erin"})
+    synced = set(re.findall(r"sync\(\d+<([^>]*)>", log.read_text()))
+    assert {str(path) for path in (key, key.parent, key.parent.parent, tmp_path)} <= synced, synced
 
 
 def commits(http: Http) -> int:
