@@ -45,7 +45,7 @@ def staged_text(source: Path, name: str) -> str:
 
 
 def stage(to: Path) -> None:
-    """Copies every page, picture and table of the site into the directory `to`, which it replaces."""
+    """Copies pages, pictures and tables of the site into the directory `to`, which it replaces."""
     shutil.rmtree(to, ignore_errors=True)
     files = [
         *(TOP / "docs").rglob("*.md"),
