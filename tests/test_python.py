@@ -429,7 +429,7 @@ def test_an_environment_without_trades_of_agents_has_the_tape_of_a_simulation() 
     from pitwire.envs.multi_agent import ACTIONS
 
     # Five seconds before the first decision, and 50 decisions a quarter of a second apart.
-    expected = simulate("--seed", "4", "--horizon", "17")["tape_hash"]
+    expected = simulate("--flow", "demo", "--seed", "4", "--horizon", "17")["tape_hash"]
     env = envs.SimultaneousMarketEnv()
     env.reset(seed=4)
     for _ in range(48):
