@@ -41,7 +41,6 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast
 	$(WITH) rust -- cargo run -q -p xtask -- mutants
 	$(WITH) node -- npm --prefix web test
-	$(WITH) rust -- cargo build --locked --workspace --bin pitwire
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust python -- scripts/build-python
 	ALLOW_MISSING=1 $(WITH) r -- true

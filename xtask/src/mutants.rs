@@ -83,8 +83,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<Vec<String>, String> {
         .arg(&manifest)
         .arg("--target-dir")
         .arg(root.join("target"))
-        // Cargo names a built crate by its place in the workspace and its profile. With the profile of
-        // the real engine, it would take one for the other.
+        // Cargo names a built crate by its place in the workspace and its profile. With the profile
+        // of the real engine, it would take one for the other.
         .args(["--config", "profile.dev.package.pitwire-engine.codegen-units=17"])
         .args(arguments)
         .status()
