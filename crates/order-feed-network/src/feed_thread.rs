@@ -1,4 +1,4 @@
-//! The feed thread: sends what the venue thread hands over, heartbeats and recovery.
+//! The feed thread: sends the messages of the venue thread and heartbeats, and serves recovery.
 //!
 //! Start at    [`spawn`].
 
