@@ -14,4 +14,4 @@ pub mod pairs;
 mod session;
 
 pub use latencies::{Latencies, nanoseconds};
-pub use session::BenchTarget;
+pub use session::{BenchTarget, raise_limits};

@@ -82,10 +82,13 @@ pub fn one_at_a_time(session: &mut BenchSession, orders: &mut OrderFrames, count
     for number in 0..count + count / 10 {
         let started = Instant::now();
         session.stream.write_all(orders.next())?;
-        let accepted = super::session::is_result(session.reply()?);
+        let reply = session.reply()?;
         let took = nanoseconds(started.elapsed());
-        if !accepted {
-            return Err(Failure::new("the venue refuses orders").remedy("give a fresh venue without flow"));
+        if !super::session::is_result(reply) {
+            let reason = String::from_utf8_lossy(reply);
+            return Err(
+                Failure::new(format!("the venue refused an order: {reason}")).remedy("give a fresh venue without flow")
+            );
         }
         // The first tenth is warm-up.
         if number >= count / 10 {

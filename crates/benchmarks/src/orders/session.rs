@@ -9,6 +9,8 @@ use pitwire_failure::Failure;
 
 /// Timeout of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// Open orders that a member of a load may have.
+const MAX_OPEN_ORDERS: u32 = 100_000_000;
 /// Size of the receive buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
@@ -198,6 +200,22 @@ impl BenchSession {
 /// Returns whether a reply is a result.
 pub fn is_result(reply: &[u8]) -> bool {
     reply.starts_with(br#"{"jsonrpc":"2.0","id":7,"result":"#)
+}
+
+/// Raises the limits of open orders of the members, because the orders of a load rest: an account
+/// has at most 10,000 by default.
+///
+/// # Errors
+///
+/// Returns a failure if the venue cannot be reached, or refuses the operator or the change.
+pub fn raise_limits(venue: &BenchTarget, operator: (String, String)) -> Result<(), Failure> {
+    let operator = BenchTarget { address: venue.address, logins: vec![operator] };
+    let mut session = BenchSession::open(&operator, 0)?;
+    for (name, _) in &venue.logins {
+        let params = format!(r#"{{"name":"{name}","max_open_orders":{MAX_OPEN_ORDERS}}}"#);
+        session.ask(&request("private/pitwire_change_account", &params))?;
+    }
+    Ok(())
 }
 
 /// Cancels all orders of both demo accounts.

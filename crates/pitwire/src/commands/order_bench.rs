@@ -7,7 +7,7 @@ use std::process::Command;
 use clap::{Args, ValueEnum};
 use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::open_loop::{self, Wait};
-use pitwire_benchmarks::orders::{BenchTarget, echo, flood, overload, pairs};
+use pitwire_benchmarks::orders::{BenchTarget, echo, flood, overload, pairs, raise_limits};
 use pitwire_failure::Failure;
 use serde_json::Value;
 
@@ -108,12 +108,16 @@ impl OrderBench {
             WaitName::Asleep => Wait::Asleep,
         };
         let load = open_loop::Load { rate, connections, seconds, wait };
-        // The two members. The operator's account has no funds to trade with.
-        let members: Vec<_> = demo().logins.into_iter().take(2).collect();
+        // Two members and an operator, whose account has no funds to trade with.
+        let mut members = demo().logins;
+        let operators = members.split_off(2);
         let target = |address| BenchTarget { address, logins: members.clone() };
         let venue = target(self.venue);
         if self.mode == Mode::Echo {
             return echo::serve(|address| say(&address.to_string()));
+        }
+        for operator in operators {
+            raise_limits(&venue, operator)?;
         }
         let progress = BenchProgress::default();
         let measure = || match self.mode {
