@@ -113,7 +113,7 @@ docs: target/docs-venv/.stamp ## build the documentation site into target/site, 
 	RUSTDOCFLAGS="-D warnings" $(WITH) rust -- cargo doc --locked --no-deps --workspace
 
 clean: ## remove everything that was built or installed here (not pitwire-data)
-	rm -rf target web/dist web/node_modules clients/typescript/dist clients/typescript/node_modules clients/java/target .venv lab/.venv lab/connectors/*/build lab/connectors/*/node_modules \
+	rm -rf target web/dist web/node_modules clients/typescript/dist clients/typescript/node_modules clients/java/target clients/java-sbe/target clients/cpp/build .venv lab/.venv lab/connectors/*/build lab/connectors/*/node_modules \
 		lab/reference/build lab/publishers/*/build lab/publishers/*/node_modules lab/artillery/node_modules
 
 web/node_modules/.stamp: web/package-lock.json
