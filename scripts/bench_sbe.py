@@ -1,5 +1,5 @@
 """Measures the table of docs/sbe.md: `mvn -q -B -f clients/java-sbe package`, then
-`.venv/bin/python scripts/bench_sbe.py`, about three minutes.
+`.venv/bin/python scripts/bench_sbe.py`, about two minutes.
 
 Starts a quiet venue with an account for each connection, and runs the benchmark of the Java client.
 With --cpp it runs that of the C++ client, which has no JSON transport."""
