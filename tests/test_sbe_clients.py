@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from rpc import Http, until
 from sbe_faults import DatagramRelay, FrameRelay, read_frame
-from test_order_feed import recovery_address, venue_books
+from test_order_feed import venue_books
+from test_order_gateway import free_port
 from test_sbe import INSTRUMENT, OPTIONS, instrument_id, sbe_address
 from venue import DEMO_A, DEMO_B, TOP, Venue
 
@@ -142,35 +143,44 @@ def read_books(process: subprocess.Popen[str]) -> dict[str, dict[str, list[list[
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_feed_handler_rebuilds_the_books_from_lossy_lines(client: list[str], data: Path) -> None:
+def test_feed_handler_rebuilds_the_books_from_lossy_lines_and_after_a_restart(client: list[str], data: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
         for free in (a, b):
             free.bind(("127.0.0.1", 0))
         ports = [free.getsockname()[1] for free in (a, b)]
     relays = [DatagramRelay(port, LOST, seed) for seed, port in enumerate(ports)]
     lines = ",".join(relay.address for relay in relays)
-    options = ["--clock", "manual", "--durability", "memory", "--order-feed", lines]
+    recovery = f"127.0.0.1:{free_port()}"
+    options = ["--clock", "manual", "--durability", "memory", "--order-feed", lines, "--order-feed-recovery", recovery]
+    command = [*client, "feed", ",".join(f"127.0.0.1:{port}" for port in ports), recovery]
     with (
-        Venue(data, extra=[*options, "--order-feed-recovery", "127.0.0.1:0"]) as venue,
-        closing(Http(venue.address, DEMO_A)) as http,
+        Venue(data, options) as venue,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
     ):
-        command = [*client, "feed", ",".join(f"127.0.0.1:{port}" for port in ports), recovery_address(venue)]
-        http.result("private/pitwire_advance", {"ns": 5_000_000_000})
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stdout and process.stdin
-                assert process.stdout.readline().startswith("joined after message ")
-                for _ in range(6):
-                    http.result("private/pitwire_advance", {"ns": 5_000_000_000})
-                    expected = {name: book for name, book in venue_books(http).items() if book["bids"] or book["asks"]}
-                    until(lambda: read_books(process) == expected, "the venue's books")  # noqa: B023
-                process.stdin.close()
-                assert process.wait(PATIENCE_S) == 0
-            finally:
-                process.kill()
+        try:
+            assert process.stdout and process.stdin
+            assert process.stdout.readline().startswith("joined after message ")
+            follow(venue, process, steps=6)
+            # The messages of the next start have the same numbers.
+            venue.kill()
+            venue.start()
+            follow(venue, process, steps=2)
+            process.stdin.close()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
     assert all(relay.dropped > 0 for relay in relays)
     for relay in relays:
         relay.close()
+
+
+def follow(venue: Venue, process: subprocess.Popen[str], steps: int) -> None:
+    """Lets time pass, and waits after each step for the venue's books in the feed handler."""
+    with closing(Http(venue.address, DEMO_A)) as http:
+        for _ in range(steps):
+            http.result("private/pitwire_advance", {"ns": 5_000_000_000})
+            expected = {name: book for name, book in venue_books(http).items() if book["bids"] or book["asks"]}
+            until(lambda: read_books(process) == expected, "the venue's books")  # noqa: B023
 
 
 class Garbage:
