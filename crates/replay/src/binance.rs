@@ -16,7 +16,7 @@ use pitwire_failure::Failure;
 use pitwire_model::{Decimal, Lots, Side, Ticks, VenueNanos};
 use serde_json::Value;
 
-use crate::tape::{Action, RecordedTrade, Step, Tape};
+use crate::tape::{RecordedTape, RecordedTrade, TapeAction, TapeStep};
 
 /// Most decimals of a price or a quantity.
 const MOST_DECIMALS: u8 = 18;
@@ -117,7 +117,7 @@ impl BinanceReader {
     ///
     /// Returns a failure if the symbol has no messages, or the recording has several symbols and
     /// none was named, or a number is out of range.
-    pub fn tape(self) -> Result<Tape, Failure> {
+    pub fn tape(self) -> Result<RecordedTape, Failure> {
         let names = || self.symbols.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         if self.symbol.is_none() && self.symbols.len() > 1 {
             return Err(Failure::usage("the recording has several symbols, and --instrument names none")
@@ -155,7 +155,7 @@ impl BinanceReader {
             book.at = *at;
             book.take(row)?;
         }
-        Ok(Tape { units: Some([price_scale, lot_scale].map(|scale| Decimal::new(1, scale))), ..book.tape })
+        Ok(RecordedTape { units: Some([price_scale, lot_scale].map(|scale| Decimal::new(1, scale))), ..book.tape })
     }
 }
 
@@ -213,7 +213,7 @@ struct MadeBook {
     bids: BTreeMap<i64, Queue>,
     asks: BTreeMap<i64, Queue>,
     last_id: u64,
-    tape: Tape,
+    tape: RecordedTape,
 }
 
 impl MadeBook {
@@ -224,8 +224,8 @@ impl MadeBook {
         }
     }
 
-    fn step(&mut self, action: Action, trades: Vec<RecordedTrade>) {
-        self.tape.steps.push(Step { at: self.at, action, trades });
+    fn step(&mut self, action: TapeAction, trades: Vec<RecordedTrade>) {
+        self.tape.steps.push(TapeStep { at: self.at, action, trades });
     }
 
     fn price(&self, price: Decimal) -> Result<i64, Failure> {
@@ -265,7 +265,8 @@ impl MadeBook {
                     self.last_id += 1;
                     let id = self.last_id;
                     self.side(side).entry(price).or_default().push_back((id, lots));
-                    let action = Action::Enter { id, side, price: Some(Ticks(price)), lots: Lots(lots), rests: true };
+                    let action =
+                        TapeAction::Enter { id, side, price: Some(Ticks(price)), lots: Lots(lots), rests: true };
                     self.step(action, Vec::new());
                 }
             }
@@ -282,7 +283,7 @@ impl MadeBook {
         let gone: Vec<i64> = self.side(side).keys().copied().filter(|level| goes(*level)).collect();
         for level in gone {
             for (id, _) in self.side(side).remove(&level).unwrap_or_default() {
-                self.step(Action::Delete { id }, Vec::new());
+                self.step(TapeAction::Delete { id }, Vec::new());
             }
         }
     }
@@ -293,11 +294,11 @@ impl MadeBook {
             let Some((id, open)) = queue.pop_back() else { break };
             if open > lots {
                 queue.push_back((id, open - lots));
-                self.step(Action::Reduce { id, lots: Lots(lots) }, Vec::new());
+                self.step(TapeAction::Reduce { id, lots: Lots(lots) }, Vec::new());
                 return;
             }
             lots -= open;
-            self.step(Action::Delete { id }, Vec::new());
+            self.step(TapeAction::Delete { id }, Vec::new());
         }
         self.forget_empty(side, price);
     }
@@ -315,7 +316,7 @@ impl MadeBook {
             }
             lots -= taken;
             let trade = RecordedTrade { maker: id, price: Ticks(price), lots: Lots(taken) };
-            let action = Action::Take { maker: id, side: maker.opposite(), price: Ticks(price), lots: Lots(taken) };
+            let action = TapeAction::Take { maker: id, side: maker.opposite(), price: Ticks(price), lots: Lots(taken) };
             self.step(action, vec![trade]);
         }
         self.tape.hidden_trades += u64::from(lots > 0);

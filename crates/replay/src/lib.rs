@@ -7,7 +7,7 @@
 //!             trades exactly.
 //! Leaves out  crosses, price bands, and recorded orders that are hidden, stops or icebergs: they
 //!             are counted.
-//! Start at    [`Replay::run`], then [`Tape`].
+//! Start at    [`Replay::run`], then [`RecordedTape`].
 
 mod binance;
 mod lobster;
@@ -21,4 +21,4 @@ pub use lobster::read_lobster;
 pub use own_export::read_export;
 pub use own_orders::{OwnOrder, read_own_orders};
 pub use replay::{OwnFill, Replay, ReplayReport};
-pub use tape::{Action, RecordedTrade, Step, Tape};
+pub use tape::{RecordedTape, RecordedTrade, TapeAction, TapeStep};

@@ -12,7 +12,7 @@ use std::io::Read;
 use pitwire_failure::Failure;
 use pitwire_model::{Lots, Side, Ticks, VenueNanos};
 
-use crate::tape::{Action, RecordedTrade, Step, Tape};
+use crate::tape::{RecordedTape, RecordedTrade, TapeAction, TapeStep};
 
 /// Reads a message file. `tick` is the price of a tick in ten-thousandths of a dollar: 100 for a
 /// cent.
@@ -21,9 +21,9 @@ use crate::tape::{Action, RecordedTrade, Step, Tape};
 ///
 /// Returns a failure with the line of a malformed row, of a time that goes back, or of a price that
 /// is not a multiple of the tick.
-pub fn read_lobster(input: impl Read, tick: i64) -> Result<Tape, Failure> {
+pub fn read_lobster(input: impl Read, tick: i64) -> Result<RecordedTape, Failure> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
-    let mut tape = Tape::default();
+    let mut tape = RecordedTape::default();
     let mut last = VenueNanos(0);
     for (line, record) in (1_u64..).zip(reader.records()) {
         let failed = |what: String| {
@@ -67,16 +67,16 @@ pub fn read_lobster(input: impl Read, tick: i64) -> Result<Tape, Failure> {
             other => return Err(failed(format!("the direction is {other}, not 1 or -1"))),
         };
         let (action, trades) = match kind {
-            1 => (Action::Enter { id, side, price: Some(price), lots, rests: true }, Vec::new()),
-            2 => (Action::Reduce { id, lots }, Vec::new()),
-            3 => (Action::Delete { id }, Vec::new()),
+            1 => (TapeAction::Enter { id, side, price: Some(price), lots, rests: true }, Vec::new()),
+            2 => (TapeAction::Reduce { id, lots }, Vec::new()),
+            3 => (TapeAction::Delete { id }, Vec::new()),
             4 => (
-                Action::Take { maker: id, side: side.opposite(), price, lots },
+                TapeAction::Take { maker: id, side: side.opposite(), price, lots },
                 vec![RecordedTrade { maker: id, price, lots }],
             ),
             other => return Err(failed(format!("the type is {other}, not 1 to 7"))),
         };
-        tape.steps.push(Step { at, action, trades });
+        tape.steps.push(TapeStep { at, action, trades });
     }
     Ok(tape)
 }

@@ -10,7 +10,7 @@ use pitwire_failure::Failure;
 use pitwire_model::{Lots, Phase, Side, Ticks, VenueNanos};
 use serde_json::Value;
 
-use crate::tape::{Action, RecordedTrade, Step, Tape};
+use crate::tape::{RecordedTape, RecordedTrade, TapeAction, TapeStep};
 
 fn unreadable(what: String) -> Failure {
     Failure::new(format!("cannot read the export: {what}"))
@@ -43,7 +43,7 @@ fn security_id(directory: &Path, instrument: &str) -> Result<String, Failure> {
 ///
 /// Returns a failure if a table is missing or malformed, the instrument is unknown, or a time is
 /// before that of an earlier row.
-pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> {
+pub fn read_export(directory: &Path, instrument: &str) -> Result<RecordedTape, Failure> {
     let id = security_id(directory, instrument)?;
     let path = directory.join("events.csv");
     let mut reader = table(&path)?;
@@ -55,7 +55,7 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
     let seq = place("Seq")?;
     // Trades of no order on the tape, with their command: an uncross comes before its session.
     let mut uncross: (String, Vec<RecordedTrade>) = (String::new(), Vec::new());
-    let mut tape = Tape::default();
+    let mut tape = RecordedTape::default();
     let mut last = VenueNanos(0);
     // Orders of kinds that the replay does not know.
     let mut unknown: HashSet<u64> = HashSet::new();
@@ -83,34 +83,34 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
                     tape.unsupported += 1;
                     continue;
                 };
-                tape.steps.push(Step { at, action, trades: Vec::new() });
+                tape.steps.push(TapeStep { at, action, trades: Vec::new() });
             }
             "cancelled" if values["reason"] != "immediate_remainder" => {
                 let id = number("order")?;
                 if !unknown.contains(&id) {
-                    tape.steps.push(Step { at, action: Action::Delete { id }, trades: Vec::new() });
+                    tape.steps.push(TapeStep { at, action: TapeAction::Delete { id }, trades: Vec::new() });
                 }
             }
             "amended" if !unknown.contains(&number("order")?) => {
-                let action = Action::Amend {
+                let action = TapeAction::Amend {
                     id: number("order")?,
                     price: price(&values["price"])?,
                     lots: Lots(number("lots")?),
                 };
-                tape.steps.push(Step { at, action, trades: Vec::new() });
+                tape.steps.push(TapeStep { at, action, trades: Vec::new() });
             }
             "session_changed" | "phase_changed" if values["from"] != values["to"] || values["to"].is_null() => {
                 let name = values["to"].as_str().or(values["phase"].as_str());
                 let to = Phase::ALL.into_iter().find(|phase| Some(phase.name()) == name).ok_or_else(malformed)?;
                 let trades = if uncross.0 == field(seq) { std::mem::take(&mut uncross.1) } else { Vec::new() };
                 tape.hidden_trades -= trades.len() as u64;
-                tape.steps.push(Step { at, action: Action::Session { to }, trades });
+                tape.steps.push(TapeStep { at, action: TapeAction::Session { to }, trades });
             }
             "trade" => {
                 let (maker, taker) = (number("maker")?, number("taker")?);
                 let trade = RecordedTrade { maker, price: price(&values["price"])?, lots: Lots(number("lots")?) };
-                let makes_it = |step: &&mut Step| match step.action {
-                    Action::Enter { id, .. } | Action::Amend { id, .. } => id == taker,
+                let makes_it = |step: &&mut TapeStep| match step.action {
+                    TapeAction::Enter { id, .. } | TapeAction::Amend { id, .. } => id == taker,
                     _ => false,
                 };
                 match tape.steps.last_mut().filter(makes_it) {
@@ -133,7 +133,7 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
 }
 
 /// Returns the entry of an order, if the replay supports its kind.
-fn entry(values: &Value, id: u64) -> Option<Action> {
+fn entry(values: &Value, id: u64) -> Option<TapeAction> {
     let side = match values["side"].as_str()? {
         "buy" => Side::Buy,
         "sell" => Side::Sell,
@@ -151,5 +151,5 @@ fn entry(values: &Value, id: u64) -> Option<Action> {
         _ => return None,
     };
     let lots = Lots(values["lots"].as_u64()?);
-    values["display"].is_null().then_some(Action::Enter { id, side, price, lots, rests })
+    values["display"].is_null().then_some(TapeAction::Enter { id, side, price, lots, rests })
 }

@@ -25,7 +25,7 @@ use pitwire_model::{
 use serde::Serialize;
 
 use crate::own_orders::OwnOrder;
-use crate::tape::{Action, RecordedTrade, Step, Tape};
+use crate::tape::{RecordedTape, RecordedTrade, TapeAction, TapeStep};
 
 const RECORDED: AccountId = AccountId(0);
 const OWN: AccountId = AccountId(1);
@@ -93,9 +93,13 @@ impl Replay {
     /// # Errors
     ///
     /// Returns a failure if the tape has no order.
-    pub fn run(tape: &Tape, own: &[OwnOrder], progress: &mut dyn FnMut(u64, u64)) -> Result<ReplayReport, Failure> {
+    pub fn run(
+        tape: &RecordedTape,
+        own: &[OwnOrder],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<ReplayReport, Failure> {
         let first = tape.steps.iter().find_map(|step| match step.action {
-            Action::Enter { price: Some(price), .. } => Some(price),
+            TapeAction::Enter { price: Some(price), .. } => Some(price),
             _ => None,
         });
         let first = first.ok_or_else(|| {
@@ -204,17 +208,17 @@ impl Replay {
         self.submit(at, Command::Enter(order))
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &TapeStep) {
         let at = step.at;
         self.report.recorded_trades += step.trades.len() as u64;
         match &step.action {
-            Action::Enter { id, side, price, lots, rests } => {
+            TapeAction::Enter { id, side, price, lots, rests } => {
                 let placed = self.enter(at, RECORDED, *side, *price, *lots, *rests);
                 self.placed.insert(*id, placed);
                 self.recorded.insert(placed, *id);
                 self.compare(at, &step.trades);
             }
-            Action::Take { maker, side, price, lots } => {
+            TapeAction::Take { maker, side, price, lots } => {
                 // The tape does not have the entry of an order from before its start.
                 if !self.placed.contains_key(maker) {
                     self.report.unknown_orders += 1;
@@ -223,7 +227,7 @@ impl Replay {
                 self.enter(at, RECORDED, *side, Some(*price), *lots, false);
                 self.compare(at, &step.trades);
             }
-            Action::Reduce { id, lots } => {
+            TapeAction::Reduce { id, lots } => {
                 let live = self.placed.get(id).and_then(|placed| self.engine.order(*placed));
                 let Some((order, price, open, ordered)) =
                     live.map(|live| (live.id, live.price, live.open, live.ordered))
@@ -239,7 +243,7 @@ impl Replay {
                 };
                 self.submit(at, command);
             }
-            Action::Amend { id, price, lots } => match self.placed.get(id).copied() {
+            TapeAction::Amend { id, price, lots } => match self.placed.get(id).copied() {
                 Some(order) if self.engine.order(order).is_some() => {
                     let (price, lots) = (*price, *lots);
                     self.submit(at, Command::Amend(Amend { account: RECORDED, order, price, lots, ..Amend::PLAIN }));
@@ -250,11 +254,11 @@ impl Replay {
                     self.report.other_trades += step.trades.len() as u64;
                 }
             },
-            Action::Session { to } => {
+            TapeAction::Session { to } => {
                 self.submit(at, Command::SetPhase { instrument: INSTRUMENT, phase: *to });
                 self.compare(at, &step.trades);
             }
-            Action::Delete { id } => match self.placed.get(id).copied() {
+            TapeAction::Delete { id } => match self.placed.get(id).copied() {
                 Some(order) if self.engine.order(order).is_some() => {
                     self.submit(at, Command::Cancel { account: RECORDED, order });
                 }

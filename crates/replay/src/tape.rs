@@ -1,14 +1,14 @@
 //! A recorded tape in one form, whatever its source.
 //!
-//! Start at    [`Tape`].
+//! Start at    [`RecordedTape`].
 
 use pitwire_model::{Decimal, Lots, Phase, Side, Ticks, VenueNanos};
 
 /// The recorded orders of one instrument.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tape {
+pub struct RecordedTape {
     /// In order of time.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TapeStep>,
     /// Recorded trades that no step can produce, such as those of hidden orders.
     pub hidden_trades: u64,
     /// Rows that the replay does not support, such as stops.
@@ -19,15 +19,15 @@ pub struct Tape {
 
 /// One recorded event with the trades that it made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct TapeStep {
     pub at: VenueNanos,
-    pub action: Action,
+    pub action: TapeAction,
     pub trades: Vec<RecordedTrade>,
 }
 
 /// What a recorded event does. Ids are those of the tape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum TapeAction {
     /// An order; `None` as price for a market order. It rests if it may.
     Enter {
         id: u64,

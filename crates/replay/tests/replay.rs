@@ -1,7 +1,7 @@
 //! Tapes with known outcomes.
 
 use pitwire_model::{Lots, Side, Ticks, VenueNanos};
-use pitwire_replay::{BinanceReader, OwnFill, OwnOrder, Replay, Tape, read_lobster, read_own_orders};
+use pitwire_replay::{BinanceReader, OwnFill, OwnOrder, RecordedTape, Replay, read_lobster, read_own_orders};
 
 /// Two buys at 100.00, one better offer, a partial cancel, a delete, and executions.
 const MESSAGES: &str = "\
@@ -119,7 +119,7 @@ fn trade(price: &str, quantity: &str, is_buyer_maker: bool) -> String {
 }
 
 /// Messages a millisecond apart.
-fn binance(messages: &[String], symbol: Option<&str>) -> Result<Tape, pitwire_failure::Failure> {
+fn binance(messages: &[String], symbol: Option<&str>) -> Result<RecordedTape, pitwire_failure::Failure> {
     let mut reader = BinanceReader::new(symbol);
     for (number, text) in (0..).zip(messages) {
         reader.message(VenueNanos(34_200_000_000_000 + number * 1_000_000), text.as_bytes())?;

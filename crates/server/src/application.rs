@@ -7,7 +7,7 @@ mod answers;
 mod private;
 mod thread_texts;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
@@ -43,6 +43,7 @@ use crate::public_connections::ConnectionOutput;
 use crate::resume::{Resumption, RetainedChannels, VenueEpoch};
 use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
+use crate::waiting_texts::WaitingTexts;
 use crate::window_sends::{RECORDS_PER_TURN, WindowSends};
 
 /// Interval in nanoseconds at which the order flow runs. Its commands carry their own times, and
@@ -88,11 +89,7 @@ pub struct VenueApplication {
     private_windows: PrivateWindows,
     window_sends: WindowSends,
     long_answers: LongAnswers,
-    /// Texts of connections on delivery threads that wait for a long answer, or until answers are
-    /// read.
-    waiting_texts: BTreeMap<ConnectionId, VecDeque<String>>,
-    /// Connections whose texts perhaps need not wait any more, in turn.
-    resumable_texts: VecDeque<ConnectionId>,
+    waiting_texts: WaitingTexts,
     /// Orders and fills that merged private channels may still send in this turn.
     turn_records: usize,
     heartbeats: Heartbeats,
@@ -134,8 +131,7 @@ impl VenueApplication {
             private_windows: PrivateWindows::default(),
             window_sends: WindowSends::default(),
             long_answers: LongAnswers::default(),
-            waiting_texts: BTreeMap::new(),
-            resumable_texts: VecDeque::new(),
+            waiting_texts: WaitingTexts::default(),
             turn_records: RECORDS_PER_TURN,
             heartbeats: Heartbeats::default(),
             bus: None,
@@ -363,12 +359,6 @@ impl VenueApplication {
         self.dispatcher.answer(visit, call, out)
     }
 
-    /// Answers the REST requests that belong to URL streams.
-    fn rest(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
-        let is_rest = pitwire_url_streams::is_rest_path(request.path());
-        is_rest.then(|| self.service.market_data.streams.rest(request, self.service.here())).flatten()
-    }
-
     fn metrics(&self) -> HttpResponse {
         let mut text = metrics::render(
             &self.counters,
@@ -466,7 +456,7 @@ impl Application for VenueApplication {
                 None => HttpResponse::text(405, "use GET"),
             };
         }
-        if let Some(mut response) = self.rest(request) {
+        if let Some(mut response) = self.service.rest(request) {
             api_route::share(&mut response);
             return response;
         }
@@ -593,7 +583,7 @@ impl Application for VenueApplication {
         self.heartbeats.set(id, None);
         self.window_sends.forget(id);
         self.long_answers.forget(id);
-        self.waiting_texts.remove(&id);
+        self.waiting_texts.forget(id);
         for sub in client.public.iter().filter(|sub| sub.is_held) {
             self.held.hold(sub.feed, self.service.venue.now(), &mut self.service.market_data.publisher);
         }
@@ -625,7 +615,7 @@ impl Application for VenueApplication {
         let beat = beat.min(self.private_events.blocked_due_ns().unwrap_or(u64::MAX));
         let has_answers = self.long_answers.has_next(|id| self.window_sends.has_room(id));
         if has_answers
-            || !self.resumable_texts.is_empty()
+            || self.waiting_texts.has_resumable()
             || self.has_waiting_events()
             || self.window_sends.has_next()
             || self.bus.as_ref().is_some_and(Bus::has_joins)

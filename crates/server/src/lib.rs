@@ -30,6 +30,7 @@ mod simulations;
 mod streams;
 mod unread;
 mod vault;
+mod waiting_texts;
 mod window_sends;
 
 pub use application::{VenueApplication, venue_time};

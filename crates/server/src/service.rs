@@ -10,7 +10,7 @@ use pitwire_journal::{JournalSpace, LogError};
 use pitwire_model::{
     AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, SequencedCommand, VenueNanos,
 };
-use pitwire_net::{SystemClock, Waker};
+use pitwire_net::{HttpRequest, HttpResponse, SystemClock, Waker};
 use pitwire_order_feed_network::OrderFeed;
 use pitwire_projections::Views;
 use pitwire_url_streams::VenueMoment;
@@ -181,6 +181,12 @@ impl VenueService {
             Some(feed) if feed.is_behind() => due.min(VenueNanos(self.venue.now().0.saturating_add(FEED_CHECK_NS))),
             _ => due,
         }
+    }
+
+    /// Answers the REST requests that belong to URL streams.
+    pub fn rest(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
+        let is_rest = pitwire_url_streams::is_rest_path(request.path());
+        is_rest.then(|| self.market_data.streams.rest(request, self.here())).flatten()
     }
 
     /// Returns the venue's state as URL streams read it.

@@ -26,7 +26,7 @@ const CHECK_NS: u64 = 1_000_000_000;
 
 /// The unread bytes of one connection.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct UnreadCount {
     account: Option<AccountId>,
     /// Bytes for the connection since it came to its thread, modulo 2^32.
     sent: u32,
@@ -38,7 +38,7 @@ struct Count {
     read_since: usize,
 }
 
-impl Count {
+impl UnreadCount {
     /// Unread bytes that count. The thread does not report the last [`OUTBOX_REPORT_BYTES`].
     fn bytes(&self) -> usize {
         let unread = self.sent.wrapping_sub(self.taken) as usize + self.waiting;
@@ -53,7 +53,7 @@ impl Count {
 /// The unread bytes of all connections on delivery threads.
 #[derive(Debug)]
 pub struct Unread {
-    counts: BTreeMap<ConnectionId, Count>,
+    counts: BTreeMap<ConnectionId, UnreadCount>,
     accounts: BTreeMap<AccountId, usize>,
     all_bytes: usize,
     /// The connections that have something to read.
@@ -120,7 +120,7 @@ impl Unread {
         });
     }
 
-    fn change(&mut self, id: ConnectionId, change: impl FnOnce(&mut Count)) {
+    fn change(&mut self, id: ConnectionId, change: impl FnOnce(&mut UnreadCount)) {
         let count = self.counts.entry(id).or_default();
         let before = *count;
         change(count);
@@ -138,7 +138,7 @@ impl Unread {
     }
 
     /// Moves a connection from one count to another.
-    fn count(&mut self, before: Count, after: Count) {
+    fn count(&mut self, before: UnreadCount, after: UnreadCount) {
         self.all_bytes = self.all_bytes + after.bytes() - before.bytes();
         if let Some(account) = after.account.filter(|_| after.bytes() > 0) {
             *self.accounts.entry(account).or_default() += after.bytes();
@@ -181,7 +181,7 @@ impl Unread {
         self.waiting.remove(&id);
         self.changed.remove(&id);
         if let Some(count) = self.counts.remove(&id) {
-            self.count(count, Count::default());
+            self.count(count, UnreadCount::default());
         }
     }
 
@@ -190,7 +190,7 @@ impl Unread {
         let mut slow = Vec::new();
         if self.now_ns >= self.check_due_ns {
             self.check_due_ns = self.now_ns + CHECK_NS;
-            let is_late = |count: &Count| self.now_ns > count.since_ns + self.limits.unread_ns;
+            let is_late = |count: &UnreadCount| self.now_ns > count.since_ns + self.limits.unread_ns;
             slow.extend(self.waiting.iter().filter(|id| self.counts.get(id).is_some_and(is_late)).copied());
         }
         slow.iter().for_each(|id| self.forget(*id));

@@ -50,11 +50,11 @@ const FIT_EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Flow {
     #[command(subcommand)]
-    verb: Verb,
+    verb: FlowVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum FlowVerb {
     /// List the built-in flows and the published sets.
     #[command(after_help = LIST_EXAMPLES)]
     List,
@@ -122,13 +122,13 @@ impl Flow {
     /// Returns a failure if a file cannot be read or written, or a flow or a tape cannot be used.
     pub fn run(self) -> Result<(), Failure> {
         match self.verb {
-            Verb::List => {
+            FlowVerb::List => {
                 list();
                 Ok(())
             }
-            Verb::Show { name } => show(&name),
-            Verb::Check { flow, json } => check(&flow, json),
-            Verb::Fit(arguments) => arguments.run(),
+            FlowVerb::Show { name } => show(&name),
+            FlowVerb::Check { flow, json } => check(&flow, json),
+            FlowVerb::Fit(arguments) => arguments.run(),
         }
     }
 }

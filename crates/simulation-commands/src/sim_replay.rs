@@ -8,7 +8,7 @@ use clap::Args;
 use pitwire_failure::Failure;
 use pitwire_model::VenueNanos;
 use pitwire_recorder::recording::{RecordingError, RecordingReader};
-use pitwire_replay::{BinanceReader, Replay, ReplayReport, Tape, read_export, read_lobster, read_own_orders};
+use pitwire_replay::{BinanceReader, RecordedTape, Replay, ReplayReport, read_export, read_lobster, read_own_orders};
 use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
@@ -49,7 +49,7 @@ const RECORDING: &[u8] = b"PWTAPE1\n";
 
 impl SimReplay {
     /// Reads a recording of `pitwire tape record`, or a LOBSTER message file.
-    fn read_file(&self, path: &Path) -> Result<Tape, Failure> {
+    fn read_file(&self, path: &Path) -> Result<RecordedTape, Failure> {
         let mut input = opened(path)?;
         let head = input.fill_buf().map_err(|error| {
             Failure::new(format!("cannot read {}: {error}", path.display())).remedy("look at the path of the file")
@@ -64,7 +64,7 @@ impl SimReplay {
         read_lobster(input, self.lobster_tick.unwrap_or(LOBSTER_TICK))
     }
 
-    fn read_recording(&self, path: &Path) -> Result<Tape, Failure> {
+    fn read_recording(&self, path: &Path) -> Result<RecordedTape, Failure> {
         let damaged = |error: RecordingError| {
             Failure::new(format!("cannot read {}: {error}", path.display()))
                 .remedy("give a whole recording of `pitwire tape record`")

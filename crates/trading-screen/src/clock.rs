@@ -11,12 +11,12 @@ const KEEP: Duration = Duration::from_secs(30);
 /// Estimates the venue's time. The venue's clock may run faster than this one or stand still, so
 /// its rate is measured between messages.
 #[derive(Clone, Debug, Default)]
-pub struct VenueClock {
+pub struct MarketClock {
     /// Venue time in milliseconds, and the time of its receipt.
     readings: VecDeque<(i64, Instant)>,
 }
 
-impl VenueClock {
+impl MarketClock {
     /// Takes over a time that the venue has sent.
     pub fn synchronise(&mut self, venue_ms: i64, at: Instant) {
         // Venue time never goes back. A lower time comes from another venue.
@@ -70,7 +70,7 @@ mod tests {
     fn clock_follows_the_rate_of_the_venue() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let mut clock = VenueClock::default();
+        let mut clock = MarketClock::default();
         assert_eq!(clock.now_ms(start), None);
         clock.synchronise(1_000, at(0));
         assert_eq!(clock.now_ms(at(5)), Some(6_000), "one to one until a rate is known");
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn venue_that_stands_still_has_a_countdown_that_stands_still() {
         let start = Instant::now();
-        let mut clock = VenueClock::default();
+        let mut clock = MarketClock::default();
         clock.synchronise(1_000, start);
         clock.synchronise(1_000, start + Duration::from_secs(3));
         assert_eq!(clock.now_ms(start + Duration::from_secs(60)), Some(1_000));

@@ -12,22 +12,22 @@ const RATE_WINDOW: Duration = Duration::from_secs(5);
 
 /// Durations since the start, in microseconds.
 #[derive(Debug)]
-pub struct Latencies {
+pub struct LatencyWindow {
     /// Absent if the memory for it was refused.
     histogram: Option<Histogram<u64>>,
     latest: Option<Duration>,
     recent_us: VecDeque<u64>,
 }
 
-impl Default for Latencies {
+impl Default for LatencyWindow {
     fn default() -> Self {
         // One minute, in 64 steps from one power of two to the next.
         let histogram = Histogram::new_with_bounds(1, 60_000_000, 2).ok();
-        Latencies { histogram, latest: None, recent_us: VecDeque::new() }
+        LatencyWindow { histogram, latest: None, recent_us: VecDeque::new() }
     }
 }
 
-impl Latencies {
+impl LatencyWindow {
     pub fn record(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         if let Some(histogram) = &mut self.histogram {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn quantiles_come_from_all_values_and_the_curve_from_the_newest() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyWindow::default();
         assert_eq!((latencies.quantile(0.5), latencies.count()), (None, 0));
         (1..=200).for_each(|millis| latencies.record(Duration::from_millis(millis)));
         let median = latencies.quantile(0.5).unwrap().as_secs_f64() * 1e3;

@@ -7,11 +7,11 @@ use pitwire_client::{ConnectionState, Order, OrderBook, OrderRequest, Position, 
 use pitwire_client_commands::confirmation::ConfirmationBound;
 use pitwire_terminal::output::printable;
 
-use crate::clock::{VenueClock, countdown};
+use crate::clock::{MarketClock, countdown};
 use crate::instrument::Instrument;
 use crate::instrument_list::InstrumentList;
 use crate::ladder::{Ladder, middle};
-use crate::latency::{Latencies, MessageRate};
+use crate::latency::{LatencyWindow, MessageRate};
 use crate::messages::{Balance, OwnTrade, PublicTrade, Ticker};
 use crate::ticket::Ticket;
 
@@ -87,7 +87,7 @@ impl From<&ConnectionState> for Link {
 
 /// The own account. Absent without a login.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct AccountState {
     pub client_id: String,
     pub link: Link,
     /// Open orders of all instruments, those of the selected one first.
@@ -110,15 +110,15 @@ pub struct Screen {
     /// `None` while the book is complete, otherwise the reason.
     pub book_fault: Option<String>,
     pub ticker: Ticker,
-    pub clock: VenueClock,
+    pub clock: MarketClock,
     /// Newest first.
     pub trades: VecDeque<PublicTrade>,
     pub link: Link,
-    pub account: Option<Account>,
+    pub account: Option<AccountState>,
     /// Time from the request of an order, edit or cancel to its answer.
-    pub order_latency: Latencies,
+    pub order_latency: LatencyWindow,
     /// Round trips of `public/test`.
-    pub ping_latency: Latencies,
+    pub ping_latency: LatencyWindow,
     pub updates: MessageRate,
     pub focus: Focus,
     pub popup: Option<Popup>,
@@ -133,7 +133,7 @@ pub struct Screen {
 impl Screen {
     /// Makes the screen of a venue. `client_id` is absent without a login.
     pub fn new(venue: &str, instruments: Vec<Instrument>, selected: usize, client_id: Option<&str>) -> Self {
-        let account = client_id.map(|client_id| Account {
+        let account = client_id.map(|client_id| AccountState {
             client_id: printable(client_id),
             link: Link::Up,
             orders: Vec::new(),
@@ -154,12 +154,12 @@ impl Screen {
             ladder: Ladder::default(),
             book_fault: Some("loading".into()),
             ticker: Ticker::default(),
-            clock: VenueClock::default(),
+            clock: MarketClock::default(),
             trades: VecDeque::new(),
             link: Link::Up,
             account,
-            order_latency: Latencies::default(),
-            ping_latency: Latencies::default(),
+            order_latency: LatencyWindow::default(),
+            ping_latency: LatencyWindow::default(),
             updates: MessageRate::default(),
             focus: Focus::Ladder,
             popup: None,

@@ -92,7 +92,7 @@ impl VenueApplication {
                 let public_connections = &mut self.service.market_data.public_connections;
                 ConnectionOutput { notices, public_connections }.reply(id, &text);
                 self.service.market_data.public_connections.end_put_off(id);
-                self.resumable_texts.push_back(id);
+                self.waiting_texts.resume(id);
             }
         }
     }

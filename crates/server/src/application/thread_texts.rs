@@ -28,7 +28,7 @@ impl VenueApplication {
         while let Some((id, done)) = self.service.market_data.public_connections.next_event(&mut budget) {
             match done {
                 HandoffEvent::Text(text) => {
-                    self.waiting_texts.entry(id).or_default().push_back(text);
+                    self.waiting_texts.push(id, text);
                     self.act_on_waiting_text(id, notices);
                     if self.clock.monotonic_ns() > deadline_ns {
                         budget.spend();
@@ -47,10 +47,10 @@ impl VenueApplication {
     /// more. Returns when there are none, or at `deadline_ns`.
     fn act_on_resumable_texts(&mut self, deadline_ns: u64, notices: &mut Notices) {
         loop {
-            if self.resumable_texts.is_empty() && self.service.market_data.public_connections.unread.take_freed() {
-                self.resumable_texts.extend(self.waiting_texts.keys());
+            if !self.waiting_texts.has_resumable() && self.service.market_data.public_connections.unread.take_freed() {
+                self.waiting_texts.resume_all();
             }
-            let Some(id) = self.resumable_texts.pop_front() else { return };
+            let Some(id) = self.waiting_texts.next_resumable() else { return };
             self.act_on_waiting_text(id, notices);
             if self.clock.monotonic_ns() > deadline_ns {
                 return;
@@ -64,14 +64,7 @@ impl VenueApplication {
         if self.long_answers.is_waiting(id) || !self.service.market_data.public_connections.unread.has_room(id) {
             return;
         }
-        let Some(texts) = self.waiting_texts.get_mut(&id) else { return };
-        let text = texts.pop_front();
-        if texts.is_empty() {
-            self.waiting_texts.remove(&id);
-        } else {
-            self.resumable_texts.push_back(id);
-        }
-        if let Some(text) = text {
+        if let Some(text) = self.waiting_texts.take(id) {
             self.text(id, &text, notices);
             self.service.market_data.public_connections.acknowledge(id, text.len());
         }

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::cells::{compact, panel};
-use crate::screen::{Account, Focus, Screen};
+use crate::screen::{AccountState, Focus, Screen};
 use crate::theme::Theme;
 
 const NOT_LOGGED_IN: &str = "not logged in";
@@ -133,7 +133,7 @@ pub fn draw_positions(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme:
 
 /// Returns the balances: the currencies of the selected instrument first, then the others that are
 /// not empty.
-fn balances<'a>(screen: &Screen, account: &Account, theme: Theme) -> Vec<Line<'a>> {
+fn balances<'a>(screen: &Screen, account: &AccountState, theme: Theme) -> Vec<Line<'a>> {
     let instrument = screen.instrument();
     let is_here = |currency: &str| currency == instrument.base || currency == instrument.quote;
     let mut shown: Vec<_> =

@@ -10,7 +10,7 @@ use ratatui::widgets::{Paragraph, Sparkline};
 
 use super::cells::{compact, panel};
 use crate::clock::time_of_day;
-use crate::latency::{Latencies, duration_text};
+use crate::latency::{LatencyWindow, duration_text};
 use crate::screen::Screen;
 use crate::theme::Theme;
 
@@ -60,7 +60,7 @@ pub fn draw_latency(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen, them
 }
 
 /// Returns the latest value and the quantiles. A p99 needs a hundred values.
-fn summary(name: &str, latencies: &Latencies) -> String {
+fn summary(name: &str, latencies: &LatencyWindow) -> String {
     let (Some(latest), Some(median)) = (latencies.latest(), latencies.quantile(0.5)) else {
         return format!("{name:<6} none yet");
     };
