@@ -23,6 +23,9 @@ use crate::{Error, Settings};
 /// Largest answer of a venue, in bytes: about two million orders. The default of the library for a
 /// frame, 16 MiB, is less than the orders of one large account.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
+/// Most bytes of one read. The library fills its buffer with zeros before each read, also if there
+/// is nothing to read.
+const READ_BYTES: usize = 16 * 1024;
 
 /// Bytes in both directions, plain or encrypted.
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -107,8 +110,10 @@ pub(crate) async fn open(settings: &Settings, counters: &Arc<TrafficCounters>) -
         Box::new(tcp)
     };
     let refused = |cause: String| Error::Handshake { url: settings.url.clone(), cause };
-    let config =
-        WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES_MAX)).max_frame_size(Some(MESSAGE_BYTES_MAX));
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BYTES)
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX));
     let opened = timeout(patience, client_async_with_config(&settings.url, transport, Some(config))).await;
     match opened.map_err(|_| refused(silent()))? {
         Ok((socket, _)) => Ok(socket),
