@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Decimals of the common scale. [`Decimal::parse`] refuses numbers with more.
+/// Decimals of the common scale. Numbers with more are refused.
 const SCALE: u8 = 18;
 
 /// A price or an amount that the venue sent. Equal numbers compare equal, whatever their spelling.
@@ -23,7 +23,7 @@ impl Value {
 
     /// Parses a JSON number.
     pub fn parse(text: &str) -> Option<Self> {
-        Decimal::parse(text).ok()?.rescaled(SCALE).map(|scaled| Value { scaled })
+        Decimal::parse_units(text.as_bytes(), SCALE).map(|scaled| Value { scaled })
     }
 
     pub fn is_zero(self) -> bool {

@@ -1,6 +1,7 @@
 //! Messages of JSON-RPC: calls, answers and notifications.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,6 +16,20 @@ struct OutgoingCall<'a> {
     params: &'a RawValue,
 }
 
+/// A string of a received message. It borrows from the message unless it has escapes. Serde always
+/// copies an `Option<Cow<str>>`.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A received message. Unknown fields are ignored.
 #[derive(Deserialize)]
 pub(crate) struct ServerMessage<'a> {
@@ -24,7 +39,7 @@ pub(crate) struct ServerMessage<'a> {
     pub result: Option<&'a RawValue>,
     pub error: Option<VenueError>,
     #[serde(borrow)]
-    pub method: Option<Cow<'a, str>>,
+    pub method: Option<Text<'a>>,
     #[serde(borrow)]
     pub params: Option<ReceivedParams<'a>>,
     /// Time at which the venue sent the answer, in microseconds of its wall clock.
@@ -36,11 +51,11 @@ pub(crate) struct ServerMessage<'a> {
 #[derive(Deserialize)]
 pub(crate) struct ReceivedParams<'a> {
     #[serde(borrow)]
-    pub channel: Option<Cow<'a, str>>,
+    pub channel: Option<Text<'a>>,
     #[serde(borrow)]
     pub data: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub r#type: Option<Cow<'a, str>>,
+    pub r#type: Option<Text<'a>>,
 }
 
 impl ServerMessage<'_> {
@@ -63,4 +78,18 @@ pub(crate) fn call_text(id: u64, method: &str, params: &RawValue) -> Result<Stri
 /// Converts parameters to text once, so that a call can be queued.
 pub(crate) fn raw<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, serde_json::Error> {
     serde_json::value::to_raw_value(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_copied_only_if_it_has_escapes() {
+        let parse =
+            |text: &'static str| serde_json::from_str::<ReceivedParams<'static>>(text).unwrap().channel.unwrap();
+        let (plain, escaped) = (parse(r#"{"channel":"book.X.raw"}"#), parse(r#"{"channel":"book.\u0058.raw"}"#));
+        assert!(matches!(plain.0, Cow::Borrowed("book.X.raw")));
+        assert!(matches!(escaped.0, Cow::Owned(_)) && &*escaped == "book.X.raw");
+    }
 }
