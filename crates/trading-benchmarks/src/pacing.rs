@@ -4,15 +4,19 @@
 //! Start at    [`measure`].
 
 use std::future::Future;
+use std::io;
 use std::num::NonZeroU64;
-use std::thread;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_client::Error;
-use rustix::thread::set_current_timer_slack;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::io::unix::AsyncFd;
 
 /// Time between two requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,25 +34,72 @@ impl Pacing {
             Pacing::Open { .. } => "open",
         }
     }
+}
 
-    /// Returns the due times of `count` requests from `start` on. Each is sent at its time.
-    pub fn due_times(rate: NonZeroU64, count: u64, start: Instant) -> mpsc::UnboundedReceiver<Instant> {
-        let (sender, due_times) = mpsc::unbounded_channel();
-        // A timer of the runtime has a resolution of 1 ms, so a thread keeps the time.
-        thread::spawn(move || {
-            // Without it the kernel delays a timer by up to 50 us. If it fails, latencies are
-            // larger.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
-            for number in 0..count {
-                let due = start + due_after(rate, number);
-                thread::sleep(due.saturating_duration_since(Instant::now()));
-                if sender.send(due).is_err() {
-                    return;
-                }
-            }
-        });
-        due_times
+/// The due times of requests at a fixed rate.
+///
+/// A timer of the runtime has a resolution of 1 ms. This one wakes the event loop of the client at
+/// the due time, without a thread of its own. While requests are overdue it makes no system call.
+pub struct DueTimes {
+    rate: NonZeroU64,
+    start: Instant,
+    /// Number of the next request.
+    next: u64,
+    count: u64,
+    timer: AsyncFd<OwnedFd>,
+    /// Number of the request for which the timer is set.
+    set_for: Option<u64>,
+}
+
+impl DueTimes {
+    /// Returns the due times of `count` requests from `start` on. Needs an event loop.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system has no timer left.
+    pub fn new(rate: NonZeroU64, count: u64, start: Instant) -> Result<Self, Error> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
+        let timer = timer.map_err(|errno| no_timer(errno.into()))?;
+        // SAFETY: an `OwnedFd` returns the same descriptor and keeps it open until it is dropped.
+        let timer = unsafe { AsyncFd::register(timer) }.map_err(|error| no_timer(error.into()))?;
+        Ok(DueTimes { rate, start, next: 0, count, timer, set_for: None })
     }
+
+    /// Waits until the next request is due. Returns its due time, or `None` after the last request.
+    /// Dropping the future loses no due time.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the timer cannot be set.
+    pub async fn next(&mut self) -> Result<Option<Instant>, Error> {
+        if self.next == self.count {
+            return Ok(None);
+        }
+        let due = self.start + due_after(self.rate, self.next);
+        loop {
+            let wait = due.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                self.next += 1;
+                return Ok(Some(due));
+            }
+            if self.set_for != Some(self.next) {
+                self.set(wait).map_err(no_timer)?;
+                self.set_for = Some(self.next);
+            }
+            self.timer.readable().await.map_err(no_timer)?.clear_ready();
+        }
+    }
+
+    fn set(&self, wait: Duration) -> io::Result<()> {
+        let once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value = Timespec::try_from(wait).map_err(io::Error::other)?;
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: once, it_value })?;
+        Ok(())
+    }
+}
+
+fn no_timer(error: io::Error) -> Error {
+    Error::Lost { cause: format!("the timer of the due times: {error}") }
 }
 
 fn due_after(rate: NonZeroU64, number: u64) -> Duration {
@@ -65,7 +116,7 @@ fn due_after(rate: NonZeroU64, number: u64) -> Duration {
 pub async fn measure<O, F>(pacing: Pacing, count: u64, operation: O) -> Result<Latencies, Error>
 where
     O: Fn() -> F,
-    F: Future<Output = Result<Instant, Error>> + Send + 'static,
+    F: Future<Output = Result<Instant, Error>>,
 {
     let mut latencies = Latencies::new();
     let Pacing::Open { rate } = pacing else {
@@ -76,27 +127,24 @@ where
         }
         return Ok(latencies);
     };
-    let mut due_times = Pacing::due_times(rate, count, Instant::now());
-    let mut running = JoinSet::new();
-    let mut record = |done: (Instant, Result<Instant, Error>)| {
-        latencies.record(nanoseconds(done.1?.saturating_duration_since(done.0)));
+    let mut due_times = DueTimes::new(rate, count, Instant::now())?;
+    let mut running = FuturesUnordered::new();
+    let mut record = |(due, answered): (Instant, Result<Instant, Error>)| {
+        latencies.record(nanoseconds(answered?.saturating_duration_since(due)));
         Ok::<(), Error>(())
     };
     loop {
         tokio::select! {
-            due = due_times.recv() => {
-                let Some(due) = due else { break };
+            due = due_times.next() => {
+                let Some(due) = due? else { break };
                 let work = operation();
-                running.spawn(async move { (due, work.await) });
+                running.push(async move { (due, work.await) });
             }
-            Some(Ok(done)) = running.join_next() => record(done)?,
+            Some(done) = running.next() => record(done)?,
         }
     }
-    while let Some(done) = running.join_next().await {
-        // Operations do not panic.
-        if let Ok(done) = done {
-            record(done)?;
-        }
+    while let Some(done) = running.next().await {
+        record(done)?;
     }
     Ok(latencies)
 }

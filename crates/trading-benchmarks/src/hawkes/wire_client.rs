@@ -7,6 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_client::{
@@ -15,10 +17,9 @@ use pitwire_client::{
 };
 use pitwire_model::{Lots, Ticks};
 use pitwire_order_flow::{PaperClient, Proposal, TopOfBook};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::pacing::Pacing;
+use crate::pacing::DueTimes;
 
 /// Longest wait for the answer and the market-data update of one order.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,30 +94,28 @@ impl WireClient {
     /// Fails if the connection fails, or if an answer does not arrive.
     pub async fn run_pipelined(mut self, count: u64, rate: NonZeroU64, start: Instant) -> Result<ClientFigures, Error> {
         let mut figures = ClientFigures::new();
-        let mut due_times = Pacing::due_times(rate, count, start);
-        let mut running = JoinSet::new();
+        let mut due_times = DueTimes::new(rate, count, start)?;
+        let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
                 event = self.book.next() => drop(event?),
-                due = due_times.recv() => {
-                    let Some(due) = due else { break };
+                due = due_times.next() => {
+                    let Some(due) = due? else { break };
                     figures.orders += 1;
                     self.progress.add(1);
                     match self.propose() {
                         Some(proposal) => {
                             let (orders, request) = (self.orders.clone(), self.request(proposal));
-                            running.spawn(async move { (due, orders.enter(&request).await, Instant::now()) });
+                            running.push(async move { (due, orders.enter(&request).await, Instant::now()) });
                         }
                         None => figures.refused += 1,
                     }
                 }
-                Some(Ok((due, answer, at))) = running.join_next() => figures.take(due, answer.map(drop), at)?,
+                Some((due, answer, at)) = running.next() => figures.take(due, answer.map(drop), at)?,
             }
         }
-        while let Some(done) = running.join_next().await {
-            if let Ok((due, answer, at)) = done {
-                figures.take(due, answer.map(drop), at)?;
-            }
+        while let Some((due, answer, at)) = running.next().await {
+            figures.take(due, answer.map(drop), at)?;
         }
         figures.ended_at = Instant::now();
         Ok(figures)
@@ -193,10 +192,10 @@ fn price_text(price: Ticks) -> String {
 }
 
 /// Converts a level of the client's book to ticks of 0.01 and to lots of 1.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn top(level: Option<(Value, Value)>) -> Option<(Ticks, Lots)> {
     let (price, amount) = level?;
-    Some((Ticks((price.to_f64() * 100.0).round() as i64), Lots(amount.to_f64().max(0.0) as u64)))
+    let (tick, lot) = (Value::parse("0.01")?, Value::parse("1")?);
+    Some((Ticks(price.steps(tick)?), Lots(u64::try_from(amount.steps(lot)?).ok()?)))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::market::QuietMarket;
 use super::wire::{parse, probe};
-use crate::pacing::Pacing;
+use crate::pacing::{DueTimes, Pacing};
 
 /// The connections and orders of the loop.
 pub struct RoundTrip {
@@ -86,8 +86,8 @@ impl RoundTrip {
                 }
             }
             Pacing::Open { rate } => {
-                let mut due_times = Pacing::due_times(rate, count, Instant::now());
-                while let Some(due) = due_times.recv().await {
+                let mut due_times = DueTimes::new(rate, count, Instant::now())?;
+                while let Some(due) = due_times.next().await? {
                     let (_, filled) = self.trade().await?;
                     latencies.record(nanoseconds(filled - due));
                 }
