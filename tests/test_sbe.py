@@ -3,10 +3,10 @@
 import json
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from rpc import Http, Json
@@ -16,6 +16,7 @@ from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
 INSTRUMENT = "NPN_ZAR"
 OPTIONS = ["--no-flow", "--durability", "memory"]
 REQUESTS = 150
+QUANTITIES = ("1", "2", "5", "0.5")
 
 
 def sbe_address(venue: Venue) -> str:
@@ -248,14 +249,23 @@ class SbeTrader:
         return fields["orderId"], fields["status"].lower(), *quantities
 
 
-def play(traders: list[JsonTrader] | list[SbeTrader], seed: int) -> list[tuple[Any, ...]]:
+class Trader(Protocol):
+    """Sends requests by one protocol. An outcome is a refusal, or begins with the order's
+    number."""
+
+    def enter(self, side: str, quantity: str, price: str, tif: str) -> tuple[Any, ...]: ...
+    def amend(self, order_id: int, quantity: str, price: str) -> tuple[Any, ...]: ...
+    def cancel(self, order_id: int) -> tuple[Any, ...]: ...
+
+
+def play(traders: Sequence[Trader], seed: int, quantities: Sequence[str] = QUANTITIES) -> list[tuple[Any, ...]]:
     """Plays a random session and returns the outcome of every request."""
     choose = random.Random(seed)
     outcomes: list[tuple[Any, ...]] = []
     entered: list[tuple[int, int]] = []
     for _ in range(REQUESTS):
         who = choose.randrange(2)
-        quantity = choose.choice(["1", "2", "5", "0.5"])
+        quantity = choose.choice(quantities)
         price = f"{choose.randint(319_900, 320_100) / 100:.2f}"
         tif, side = choose.choice(["GTC", "DAY", "IOC", "FOK"]), choose.choice(["Buy", "Sell"])
         action, which = choose.random(), choose.random()

@@ -14,7 +14,8 @@ use pitwire_failure::Failure;
 use serde_json::{Map, Value, json};
 
 /// Every field that a ready file may have.
-const FIELDS: [&str; 9] = ["ca", "epoch", "http", "metrics", "order_feed_recovery", "pid", "sbe", "tls", "url"];
+const FIELDS: [&str; 10] =
+    ["ca", "cointossx", "epoch", "http", "metrics", "order_feed_recovery", "pid", "sbe", "tls", "url"];
 /// Most bytes of a ready file. Paths are at most 4,096 bytes long.
 const MOST_BYTES: u64 = 64 << 10;
 

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// Bytes of the Simple Open Framing Header: the length of the whole frame (u32, big endian), then
 /// the encoding (u16, big endian).
 pub const FRAME_HEADER_BYTES: usize = 6;
 /// Encoding type of little-endian SBE 1.0 in the framing header.
 const ENCODING: u16 = 0xEB50;
-/// Bytes of the SBE message header: block length, template id, schema id and version, u16 each.
-pub(crate) const MESSAGE_HEADER_BYTES: usize = 8;
-pub(crate) const SCHEMA_ID: u16 = 7401;
-pub(crate) const SCHEMA_VERSION: u16 = 0;
+/// Bytes of the shortest message: its header alone.
+const LEAST_MESSAGE_BYTES: usize = 8;
 
 /// Why a frame is refused. The stream cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum FrameError {
 
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = FRAME_HEADER_BYTES + MESSAGE_HEADER_BYTES;
+        let least = FRAME_HEADER_BYTES + LEAST_MESSAGE_BYTES;
         match self {
             FrameError::Length { bytes, limit } => write!(f, "frame of {bytes} bytes: expected {least} to {limit}"),
             FrameError::Encoding { encoding } => {
@@ -43,22 +43,19 @@ pub fn frame_length(header: [u8; FRAME_HEADER_BYTES], limit: usize) -> Result<us
         return Err(FrameError::Encoding { encoding });
     }
     let bytes = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
-    if (FRAME_HEADER_BYTES + MESSAGE_HEADER_BYTES..=limit).contains(&bytes) {
+    if (FRAME_HEADER_BYTES + LEAST_MESSAGE_BYTES..=limit).contains(&bytes) {
         Ok(bytes)
     } else {
         Err(FrameError::Length { bytes, limit })
     }
 }
 
-/// Appends one frame to `out`. `body` appends the fields of the message.
-pub(crate) fn write_frame(out: &mut Vec<u8>, template: u16, block_bytes: u16, body: impl FnOnce(&mut Vec<u8>)) {
+/// Appends one frame to `out`. `message` appends the message header and the message.
+pub(crate) fn write_frame(out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&ENCODING.to_be_bytes());
-    for word in [block_bytes, template, SCHEMA_ID, SCHEMA_VERSION] {
-        out.extend_from_slice(&word.to_le_bytes());
-    }
-    body(out);
+    message(out);
     let bytes = u32::try_from(out.len() - start).unwrap_or(u32::MAX);
     out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
 }
@@ -68,9 +65,11 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, template: u16, block_bytes: u16, bo
 pub enum DecodeError {
     Schema {
         id: u16,
+        expected: u16,
     },
     Version {
         version: u16,
+        expected: u16,
     },
     Template {
         id: u16,
@@ -94,8 +93,8 @@ pub enum DecodeError {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DecodeError::Schema { id } => write!(f, "schema id {id}: expected {SCHEMA_ID}"),
-            DecodeError::Version { version } => write!(f, "schema version {version}: expected {SCHEMA_VERSION}"),
+            DecodeError::Schema { id, expected } => write!(f, "schema id {id}: expected {expected}"),
+            DecodeError::Version { version, expected } => write!(f, "schema version {version}: expected {expected}"),
             DecodeError::Template { id } => write!(f, "template id {id} is not a message of the schema"),
             DecodeError::BlockLength { bytes, expected } => {
                 write!(f, "block length {bytes}: expected {expected} bytes")
@@ -130,7 +129,18 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u8, u16, u32, u64, i32);
+integers!(u8, u16, u32, u64, i8, i32);
+
+/// A long field on the heap, so that the other messages stay small.
+impl<F: Field> Field for Box<F> {
+    const BYTES: usize = F::BYTES;
+    fn write(&self, out: &mut Vec<u8>) {
+        F::write(self, out);
+    }
+    fn read(bytes: &[u8]) -> Option<Self> {
+        F::read(bytes).map(Box::new)
+    }
+}
 
 /// A price or quantity: a whole number of units of 1e-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +160,13 @@ impl FixedDecimal {
 impl fmt::Display for FixedDecimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", pitwire_model::Decimal::new(i128::from(self.0), Self::DIGITS))
+    }
+}
+
+/// As a text, so that each digit is kept.
+impl Serialize for FixedDecimal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -181,6 +198,12 @@ impl<const N: usize> Text<N> {
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(N);
         std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Serialize for Text<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -240,32 +263,68 @@ impl Part for String {
     }
 }
 
+/// An integer in the header of a repeating group.
+pub(crate) trait GroupInteger: Field + Copy {
+    /// Converts a number, or returns the largest value if it does not fit.
+    fn of(number: usize) -> Self;
+    /// Returns `None` if the number does not fit into an address.
+    fn number(self) -> Option<usize>;
+}
+
+macro_rules! group_integers {
+    ($($type:ty),*) => {$(
+        impl GroupInteger for $type {
+            fn of(number: usize) -> Self {
+                number.try_into().unwrap_or(<$type>::MAX)
+            }
+            fn number(self) -> Option<usize> {
+                Some(usize::from(self))
+            }
+        }
+    )*};
+}
+group_integers!(u8, u16);
+
+impl GroupInteger for u32 {
+    fn of(number: usize) -> Self {
+        number.try_into().unwrap_or(u32::MAX)
+    }
+    fn number(self) -> Option<usize> {
+        self.try_into().ok()
+    }
+}
+
 /// An entry of a repeating group.
 pub(crate) trait GroupEntry: Sized {
-    const BYTES: u16;
+    const BYTES: usize;
+    /// Type of the entry's block length in the group header.
+    type Length: GroupInteger;
+    /// Type of the number of entries in the group header.
+    type Count: GroupInteger;
     fn write(&self, out: &mut Vec<u8>);
     fn read(bytes: &mut &[u8]) -> Result<Self, DecodeError>;
 }
 
-/// A repeating group: the block length of an entry and the number of entries (u16 each), then the
-/// entries.
+/// A repeating group: the block length of an entry, the number of entries, then the entries.
 impl<E: GroupEntry> Part for Vec<E> {
     fn write(&self, out: &mut Vec<u8>) {
-        let count = u16::try_from(self.len()).unwrap_or(u16::MAX);
-        E::BYTES.write(out);
+        let count = E::Count::of(self.len());
+        E::Length::of(E::BYTES).write(out);
         count.write(out);
-        for entry in self.iter().take(usize::from(count)) {
+        for entry in self.iter().take(count.number().unwrap_or_default()) {
             entry.write(out);
         }
     }
     fn read(bytes: &mut &[u8], field: &'static str) -> Result<Self, DecodeError> {
-        let entry_bytes: u16 = take_field(bytes, field)?;
-        let count: u16 = take_field(bytes, field)?;
+        let entry_bytes: E::Length = take_field(bytes, field)?;
+        let count: E::Count = take_field(bytes, field)?;
+        let entry_bytes = entry_bytes.number().ok_or(DecodeError::Value { field })?;
+        let count = count.number().ok_or(DecodeError::Value { field })?;
         if entry_bytes != E::BYTES {
-            return Err(DecodeError::BlockLength { bytes: entry_bytes, expected: E::BYTES });
+            return Err(DecodeError::BlockLength { bytes: u16::of(entry_bytes), expected: u16::of(E::BYTES) });
         }
         // The count comes from the peer, so check it against the bytes before reserving memory.
-        if bytes.len() < usize::from(count) * usize::from(entry_bytes) {
+        if count.checked_mul(entry_bytes).is_none_or(|all| bytes.len() < all) {
             return Err(DecodeError::Short);
         }
         (0..count).map(|_| E::read(bytes)).collect()

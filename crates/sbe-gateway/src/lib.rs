@@ -10,15 +10,22 @@
 //!                connection with a reason, because the next frame cannot be found.
 //!             4. Memory is bounded: connections, frames and kept messages have a limit.
 //! Leaves out  encryption. The gateway listens on loopback addresses only.
-//! Start at    [`SbeGateway::start`]; `docs/sbe.md` describes the protocol.
+//! Start at    [`SbeGateway::start`]; `docs/sbe.md` describes the protocol, and
+//!             `docs/cointossx-profile.md` the second schema.
 
 mod codec;
+mod cointossx;
 mod messages;
+mod profile;
 mod replay_log;
+mod schema;
+#[cfg(test)]
+mod schema_file;
 mod server;
 mod session;
 mod translate;
 
 pub use codec::{DecodeError, FRAME_HEADER_BYTES, FixedDecimal, FrameError, Text, frame_length};
+pub use cointossx::*;
 pub use messages::*;
-pub use server::{SbeGateway, StartError};
+pub use server::{EntrySchema, SbeGateway, StartError};

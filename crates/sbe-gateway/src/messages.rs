@@ -1,123 +1,15 @@
 //! The messages of the schema. `contracts/pitwire-order-entry.xml` defines the same messages for
 //! other languages; a test compares both.
 
+use serde::Serialize;
+
 use crate::codec::{
-    DecodeError, FRAME_HEADER_BYTES, Field, FixedDecimal, GroupEntry, MESSAGE_HEADER_BYTES, Part, SCHEMA_ID,
-    SCHEMA_VERSION, Text, take, take_field, write_frame,
+    DecodeError, FRAME_HEADER_BYTES, Field, FixedDecimal, GroupEntry, Text, take, take_field, write_frame,
 };
+use crate::schema::{HeaderWords, enums, messages};
 
-/// Converts the length of a block. Every block of the schema has less than 1,000 bytes.
-fn block_bytes(bytes: usize) -> u16 {
-    u16::try_from(bytes).unwrap_or(u16::MAX)
-}
-
-macro_rules! enums {
-    ($($(#[$doc:meta])* $name:ident { $($variant:ident = $value:literal),* $(,)? })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($variant = $value),* }
-
-        impl Field for $name {
-            const BYTES: usize = 1;
-            fn write(&self, out: &mut Vec<u8>) {
-                out.push(*self as u8);
-            }
-            fn read(bytes: &[u8]) -> Option<Self> {
-                match bytes {
-                    $([$value] => Some($name::$variant),)*
-                    _ => None,
-                }
-            }
-        }
-    )*};
-}
-
-macro_rules! messages {
-    ($($(#[$doc:meta])* $name:ident = $id:literal {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
-    } $(+ { $($part:ident: $part_type:ty),* })?)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq, Eq)]
-            pub struct $name { $($(#[$field_doc])* pub $field: $type,)* $($(pub $part: $part_type,)*)? }
-        )*
-
-        /// One message of the schema.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum SbeMessage { $($name($name)),* }
-
-        $(impl From<$name> for SbeMessage {
-            fn from(message: $name) -> Self {
-                SbeMessage::$name(message)
-            }
-        })*
-
-        /// Template id, name, and the fields with their sizes in bytes, of every message.
-        #[cfg(test)]
-        pub(crate) type Layout = (u16, &'static str, &'static [(&'static str, usize)], &'static [&'static str]);
-
-        #[cfg(test)]
-        pub(crate) const LAYOUTS: &[Layout] = &[$((
-            $id,
-            stringify!($name),
-            &[$((stringify!($field), <$type as Field>::BYTES)),*],
-            &[$($(stringify!($part)),*)?],
-        )),*];
-
-        impl SbeMessage {
-            pub fn template_id(&self) -> u16 {
-                match self { $(SbeMessage::$name(_) => $id),* }
-            }
-
-            /// Appends the message with its headers to `out`.
-            pub fn encode(&self, out: &mut Vec<u8>) {
-                match self {
-                    $(SbeMessage::$name(message) => {
-                        const BLOCK: usize = 0 $(+ <$type as Field>::BYTES)*;
-                        write_frame(out, $id, block_bytes(BLOCK), |out| {
-                            $(Field::write(&message.$field, out);)*
-                            $($(Part::write(&message.$part, out);)*)?
-                        });
-                    })*
-                }
-            }
-
-            /// Decodes a whole frame.
-            ///
-            /// # Errors
-            ///
-            /// Fails if the header, the block length or a field differs from the schema, and if the
-            /// frame is longer or shorter than its message.
-            pub fn decode(frame: &[u8]) -> Result<SbeMessage, DecodeError> {
-                let mut bytes = frame;
-                take(&mut bytes, FRAME_HEADER_BYTES)?;
-                let mut header = take(&mut bytes, MESSAGE_HEADER_BYTES)?;
-                let mut word = || take_field::<u16>(&mut header, "header");
-                let (block, template, schema, version) = (word()?, word()?, word()?, word()?);
-                if schema != SCHEMA_ID {
-                    return Err(DecodeError::Schema { id: schema });
-                }
-                if version != SCHEMA_VERSION {
-                    return Err(DecodeError::Version { version });
-                }
-                let message = match template {
-                    $($id => {
-                        const BLOCK: usize = 0 $(+ <$type as Field>::BYTES)*;
-                        if usize::from(block) != BLOCK {
-                            return Err(DecodeError::BlockLength { bytes: block, expected: block_bytes(BLOCK) });
-                        }
-                        SbeMessage::$name($name {
-                            $($field: take_field(&mut bytes, stringify!($field))?,)*
-                            $($($part: Part::read(&mut bytes, stringify!($part))?,)*)?
-                        })
-                    })*
-                    id => return Err(DecodeError::Template { id }),
-                };
-                if bytes.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { bytes: bytes.len() }) }
-            }
-        }
-    };
-}
+const SCHEMA_ID: u16 = 7401;
+const SCHEMA_VERSION: u16 = 0;
 
 enums! {
     /// Side of an order.
@@ -143,6 +35,8 @@ enums! {
 }
 
 messages! {
+    /// One message of the schema.
+    enum SbeMessage;
     /// Opens a session. The first message of a client.
     Logon = 1 {
         client_id: Text<64>,
@@ -283,7 +177,7 @@ messages! {
 }
 
 /// One price level of a book. Bids come first, each side from its best price.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SbeLevel {
     pub side: OrderSide,
     pub price: Option<FixedDecimal>,
@@ -291,7 +185,9 @@ pub struct SbeLevel {
 }
 
 impl GroupEntry for SbeLevel {
-    const BYTES: u16 = 17;
+    const BYTES: usize = 17;
+    type Length = u16;
+    type Count = u16;
     fn write(&self, out: &mut Vec<u8>) {
         self.side.write(out);
         self.price.write(out);
@@ -304,6 +200,27 @@ impl GroupEntry for SbeLevel {
 }
 
 impl SbeMessage {
+    /// Appends the message with its headers to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        write_frame(out, |out| {
+            self.header_words().write(out, SCHEMA_ID, SCHEMA_VERSION);
+            self.write_fields(out);
+        });
+    }
+
+    /// Decodes a whole frame.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the header, the block length or a field differs from the schema, and if the frame
+    /// is longer or shorter than its message.
+    pub fn decode(frame: &[u8]) -> Result<SbeMessage, DecodeError> {
+        let mut bytes = frame;
+        take(&mut bytes, FRAME_HEADER_BYTES)?;
+        let words = HeaderWords::read(&mut bytes, SCHEMA_ID, SCHEMA_VERSION)?;
+        SbeMessage::read_fields(words, bytes)
+    }
+
     /// Returns the instrument that a request names.
     pub(crate) fn instrument_id(&self) -> Option<u32> {
         match self {
@@ -334,45 +251,20 @@ impl SbeMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema_file::{SchemaMessage, camel_case, schema_messages};
 
     const SCHEMA: &str = include_str!("../../../contracts/pitwire-order-entry.xml");
 
-    fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-        line.split_once(&format!(" {name}=\""))?.1.split('"').next()
-    }
-
-    /// Name and field names of a message in the schema, in order. Fields of a group are left out.
-    type SchemaMessage<'a> = (u16, &'a str, Vec<String>);
-
-    fn schema_messages() -> Vec<SchemaMessage<'static>> {
-        let mut messages: Vec<SchemaMessage> = Vec::new();
-        for line in SCHEMA.lines() {
-            let name = attribute(line, "name");
-            if line.starts_with("  <sbe:message ") {
-                messages.push((attribute(line, "id").unwrap().parse().unwrap(), name.unwrap(), Vec::new()));
-            } else if ["    <field ", "    <group ", "    <data "].iter().any(|start| line.starts_with(start)) {
-                messages.last_mut().unwrap().2.push(name.unwrap().to_owned());
-            }
-        }
-        messages
-    }
-
-    fn camel_case(name: &str) -> String {
-        let mut words = name.split('_');
-        let first = words.next().unwrap().to_owned();
-        words.fold(first, |joined, word| joined + &word[..1].to_uppercase() + &word[1..])
-    }
-
     #[test]
     fn codec_has_the_messages_and_fields_of_the_schema_in_order() {
-        let ours: Vec<SchemaMessage> = LAYOUTS
+        let ours: Vec<SchemaMessage> = SbeMessage::LAYOUTS
             .iter()
             .map(|(id, name, fields, parts)| {
                 let fields = fields.iter().map(|(field, _)| field).chain(parts.iter());
-                (*id, *name, fields.map(|field| camel_case(field)).collect())
+                (*id, (*name).to_owned(), fields.map(|field| camel_case(field)).collect())
             })
             .collect();
-        assert_eq!(ours, schema_messages());
+        assert_eq!(ours, schema_messages(SCHEMA));
         assert!(SCHEMA.contains(&format!(r#"id="{SCHEMA_ID}""#)));
         assert!(SCHEMA.contains(&format!(r#"version="{SCHEMA_VERSION}""#)));
     }

@@ -3,12 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::messages::SbeMessage;
-
 /// Bound of the kept frames of one session, in bytes.
 const BOUND_BYTES: usize = 4 << 20;
 
-/// Encoded messages with consecutive numbers. The oldest ones are discarded above the bound.
+/// ClientFrames messages with consecutive numbers. The oldest ones are discarded above the bound.
 #[derive(Debug)]
 pub(crate) struct ReplayLog {
     frames: VecDeque<Arc<[u8]>>,
@@ -36,11 +34,8 @@ impl ReplayLog {
         self.oldest + self.frames.len() as u64
     }
 
-    /// Numbers a message and appends it.
-    pub fn append(&mut self, mut message: SbeMessage) {
-        let mut frame = Vec::with_capacity(256);
-        message.set_sequence(self.next());
-        message.encode(&mut frame);
+    /// Appends the message with the number [`Self::next`].
+    pub fn append(&mut self, frame: Vec<u8>) {
         self.bytes += frame.len();
         self.frames.push_back(frame.into());
         while self.bytes > self.bound_bytes
@@ -62,18 +57,16 @@ impl ReplayLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::ReportsLost;
 
     #[test]
     fn full_log_discards_the_oldest_messages_and_keeps_their_numbers() {
         let mut log = ReplayLog::with_bound(100);
-        for _ in 0..10 {
-            log.append(ReportsLost { sequence: 0, count: 7 }.into());
+        for number in 1..=10 {
+            log.append(vec![number; 30]);
         }
-        // A frame has 30 bytes, so three of them fit.
+        // Three frames of 30 bytes fit.
         assert_eq!((log.oldest(), log.next()), (8, 11));
         assert!(log.get(7).is_none() && log.get(11).is_none());
-        let frame = log.get(9).unwrap();
-        assert_eq!(SbeMessage::decode(&frame), Ok(ReportsLost { sequence: 9, count: 7 }.into()));
+        assert_eq!(*log.get(9).unwrap(), [9; 30]);
     }
 }

@@ -10,15 +10,16 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pitwire_client::Credentials;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tracing::{info, warn};
 
 use crate::codec::{FRAME_HEADER_BYTES, FrameError, frame_length};
+use crate::cointossx::{CoinTossXProfile, CtxMembers};
 use crate::messages::{Heartbeat, LogonAccepted, Logout, RetransmitComplete, RetransmitRequest, SbeMessage};
+use crate::profile::{ALREADY_LOGGED_ON, ClientMessage, PitwireProfile, Profile, PublicSink, Refusal};
 use crate::session::{SbeSession, check_login};
 use crate::translate::Rejection;
 
@@ -64,6 +65,15 @@ impl From<io::Error> for StartError {
     }
 }
 
+/// Schema that a gateway serves.
+#[derive(Clone, Debug)]
+pub enum EntrySchema {
+    /// `contracts/pitwire-order-entry.xml`.
+    Pitwire,
+    /// `contracts/cointossx-*.xml`, for these members.
+    CoinTossX(CtxMembers),
+}
+
 /// The running gateway, on its thread.
 pub struct SbeGateway {
     address: SocketAddr,
@@ -78,7 +88,12 @@ impl SbeGateway {
     /// # Errors
     ///
     /// Fails if the listener's address is not a loopback address, or if the thread cannot start.
-    pub fn start(listener: TcpListener, venue_url: String, epoch: u64) -> Result<Self, StartError> {
+    pub fn start(
+        listener: TcpListener,
+        venue_url: String,
+        epoch: u64,
+        schema: EntrySchema,
+    ) -> Result<Self, StartError> {
         let address = listener.local_addr()?;
         if !address.ip().to_canonical().is_loopback() {
             return Err(StartError::NotLoopback(address));
@@ -86,7 +101,11 @@ impl SbeGateway {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
-        let gateway = Gateway { venue_url, epoch, sessions: Mutex::new(HashMap::new()) };
+        let profile: Box<dyn Profile> = match schema {
+            EntrySchema::Pitwire => Box::new(PitwireProfile),
+            EntrySchema::CoinTossX(members) => Box::new(CoinTossXProfile::new(members)),
+        };
+        let gateway = Gateway { profile, venue_url, epoch, sessions: Mutex::new(HashMap::new()) };
         let serve = move || {
             let served = runtime.block_on(accept_connections(listener, Arc::new(gateway), stopped));
             if let Err(error) = served {
@@ -111,6 +130,7 @@ impl SbeGateway {
 }
 
 struct Gateway {
+    profile: Box<dyn Profile>,
     venue_url: String,
     epoch: u64,
     /// The sessions by client id. Logons take turns, so that a client id gets one session.
@@ -134,7 +154,7 @@ async fn accept_connections(
                 Ok(permit) => {
                     let (gateway, stopped) = (Arc::clone(&gateway), stopped.clone());
                     tokio::spawn(async move {
-                        if let Err(error) = serve(socket, &gateway, stopped).await {
+                        if let Err(error) = serve_tcp(socket, &gateway, stopped).await {
                             info!(%peer, %error, "a connection of binary order entry ended");
                         }
                         drop(permit);
@@ -158,7 +178,7 @@ fn logout(code: i32, reason: impl Into<String>) -> Logout {
 }
 
 fn invalid(reason: impl Into<String>) -> Logout {
-    let refusal = Rejection::invalid(reason);
+    let refusal = Rejection::invalid(reason, "");
     logout(refusal.code, refusal.reason)
 }
 
@@ -170,7 +190,7 @@ enum ReadEnd {
 }
 
 /// Reads one frame into `frame`. Dropping the future loses the bytes that it has read.
-async fn read_frame(reader: &mut OwnedReadHalf, frame: &mut Vec<u8>) -> Result<(), ReadEnd> {
+async fn read_frame(reader: &mut (impl AsyncRead + Unpin), frame: &mut Vec<u8>) -> Result<(), ReadEnd> {
     let mut header = [0; FRAME_HEADER_BYTES];
     reader.read_exact(&mut header).await.map_err(|_| ReadEnd::Closed)?;
     let bytes = frame_length(header, MAX_FRAME_BYTES).map_err(ReadEnd::Frame)?;
@@ -181,16 +201,10 @@ async fn read_frame(reader: &mut OwnedReadHalf, frame: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-async fn send(writer: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<()> {
+async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     timeout(SEND_PATIENCE, writer.write_all(bytes))
         .await
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the client does not read"))?
-}
-
-async fn send_message(writer: &mut OwnedWriteHalf, message: impl Into<SbeMessage>) -> io::Result<()> {
-    let mut bytes = Vec::with_capacity(64);
-    message.into().encode(&mut bytes);
-    send(writer, &bytes).await
 }
 
 /// Frees the session for the next connection of its client.
@@ -217,39 +231,43 @@ impl Gateway {
                 Arc::clone(session)
             }
             None => {
-                let session = SbeSession::open(&self.venue_url, credentials).await.map_err(refused)?;
+                let opened = SbeSession::open(&self.venue_url, credentials, self.profile.as_ref()).await;
+                let session = opened.map_err(refused)?;
                 sessions.insert(client_id.to_owned(), Arc::clone(&session));
                 session
             }
         };
-        if session.claim() { Ok(Claim(session)) } else { Err(invalid("this client id is logged on already")) }
+        if session.claim() { Ok(Claim(session)) } else { Err(invalid(ALREADY_LOGGED_ON)) }
     }
 }
 
-async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bool>) -> io::Result<()> {
+async fn serve_tcp(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bool>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let (mut reader, mut writer) = socket.into_split();
+    serve(&mut reader, &mut writer, gateway, stopped).await
+}
+
+/// Serves one connection of any transport that carries frames.
+async fn serve(
+    reader: &mut (impl AsyncRead + Unpin),
+    writer: &mut (impl AsyncWrite + Unpin),
+    gateway: &Gateway,
+    stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
     let mut frame = Vec::with_capacity(MAX_FRAME_BYTES);
-    let logon = match timeout(LOGON_PATIENCE, read_frame(&mut reader, &mut frame)).await {
+    let logon = match timeout(LOGON_PATIENCE, read_frame(reader, &mut frame)).await {
         Err(_) => Err(invalid(format!("no logon within {} s", LOGON_PATIENCE.as_secs()))),
         Ok(Err(ReadEnd::Closed)) => return Ok(()),
         Ok(Err(ReadEnd::Frame(error))) => Err(invalid(error.to_string())),
-        Ok(Ok(())) => match SbeMessage::decode(&frame) {
-            Ok(SbeMessage::Logon(logon)) if (1..=60).contains(&logon.heartbeat_s) => Ok(logon),
-            Ok(SbeMessage::Logon(logon)) => {
-                Err(invalid(format!("heartbeat_s {}: expected 1 to 60", logon.heartbeat_s)))
-            }
-            Ok(other) => Err(invalid(format!("template id {} before the logon", other.template_id()))),
-            Err(error) => Err(invalid(error.to_string())),
-        },
+        Ok(Ok(())) => gateway.profile.decode_logon(&frame).map_err(invalid),
     };
     let logon = match logon {
         Ok(logon) => logon,
-        Err(logout) => return send_message(&mut writer, logout).await,
+        Err(logout) => return send(writer, &gateway.profile.refuse_logon(logout)).await,
     };
     let claim = match gateway.log_on(logon.client_id.as_str(), logon.secret.as_str()).await {
         Ok(claim) => claim,
-        Err(logout) => return send_message(&mut writer, logout).await,
+        Err(logout) => return send(writer, &gateway.profile.refuse_logon(logout)).await,
     };
     let session = &claim.0;
     let (next, oldest) = {
@@ -258,23 +276,35 @@ async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bo
     };
     if logon.next_sequence > next {
         let reason = format!("next_sequence {}: expected at most {next}; compare the epoch", logon.next_sequence);
-        return send_message(&mut writer, invalid(reason)).await;
+        return send(writer, &session.encode(invalid(reason))).await;
     }
     let accepted = LogonAccepted { epoch: gateway.epoch, next_sequence: next, oldest_sequence: oldest };
-    send_message(&mut writer, accepted).await?;
+    send(writer, &session.encode(accepted)).await?;
     let cursor = if logon.next_sequence == 0 { next } else { logon.next_sequence.max(oldest) };
-    let heartbeat = Duration::from_secs(logon.heartbeat_s.into());
+    let heartbeat = (logon.heartbeat_s > 0).then(|| Duration::from_secs(logon.heartbeat_s.into()));
     let (controls, waiting) = mpsc::channel(1);
     let requests = async {
-        let end = read_requests(session, &mut reader, &controls, heartbeat * SILENT_INTERVALS).await;
+        let end = read_requests(session, reader, &controls, heartbeat.map(|every| every * SILENT_INTERVALS)).await;
         // A send fails only if the writer has ended, which ends this future, too.
         drop(controls.send(WriterCommand::End(end)).await);
         pending().await
     };
-    let sending = SendHalf { session, writer: &mut writer, cursor };
-    tokio::select! {
+    let sending = SendHalf { session, writer, cursor };
+    let result = tokio::select! {
         result = sending.run(waiting, stopped, heartbeat) => result,
         () = requests => Ok(()),
+    };
+    session.end_connection().await;
+    result
+}
+
+/// Waits for the time of the next heartbeat.
+async fn next_tick(ticks: &mut Option<Interval>) {
+    match ticks {
+        Some(ticks) => {
+            ticks.tick().await;
+        }
+        None => pending().await,
     }
 }
 
@@ -285,30 +315,54 @@ enum WriterCommand {
     End(Option<Logout>),
 }
 
-/// Reads and executes requests. Returns the logout to send at the end of the connection.
+/// Reads and executes requests. A client that is silent for `patience` has ended. Returns the
+/// logout to send at the end of the connection.
 async fn read_requests(
     session: &Arc<SbeSession>,
-    reader: &mut OwnedReadHalf,
+    reader: &mut (impl AsyncRead + Unpin),
     controls: &mpsc::Sender<WriterCommand>,
-    patience: Duration,
+    patience: Option<Duration>,
 ) -> Option<Logout> {
     let mut frame = Vec::with_capacity(MAX_FRAME_BYTES);
     loop {
-        match timeout(patience, read_frame(reader, &mut frame)).await {
-            Err(_) => return Some(invalid(format!("no message within {} s", patience.as_secs()))),
+        let read = read_frame(reader, &mut frame);
+        let read = match patience {
+            Some(patience) => timeout(patience, read).await.map_err(|_| patience),
+            None => Ok(read.await),
+        };
+        match read {
+            Err(patience) => return Some(invalid(format!("no message within {} s", patience.as_secs()))),
             Ok(Err(ReadEnd::Closed)) => return None,
             Ok(Err(ReadEnd::Frame(error))) => return Some(invalid(error.to_string())),
             Ok(Ok(())) => {}
         }
-        match SbeMessage::decode(&frame) {
-            Ok(SbeMessage::Heartbeat(_)) => {}
-            Ok(SbeMessage::Logout(_)) => return Some(logout(0, "")),
-            Ok(SbeMessage::RetransmitRequest(request)) => {
+        let message = match session.decode(&frame) {
+            Ok(ClientMessage::Message(message)) => message,
+            Ok(ClientMessage::Answer(frames)) => {
+                session.push(frames);
+                continue;
+            }
+            Ok(ClientMessage::Public { instrument_id, is_wanted, answer }) => {
+                match session.follow_public(instrument_id, is_wanted).await {
+                    Ok(()) => session.push(answer),
+                    Err(rejection) => session.refuse(Refusal { request_id: 0, template_id: 0, rejection }),
+                }
+                continue;
+            }
+            Err(refusal) => {
+                session.refuse(refusal);
+                continue;
+            }
+        };
+        match *message {
+            SbeMessage::Heartbeat(_) => {}
+            SbeMessage::Logout(_) => return Some(logout(0, "")),
+            SbeMessage::RetransmitRequest(request) => {
                 if controls.send(WriterCommand::Retransmit(request)).await.is_err() {
                     return None;
                 }
             }
-            Ok(request) => {
+            request => {
                 // A separate task, because the answer must reach the log even if the connection
                 // ends before the venue has answered.
                 let session = Arc::clone(session);
@@ -316,58 +370,82 @@ async fn read_requests(
                     return Some(logout(-32000, "the gateway failed on this request; query the order"));
                 }
             }
-            Err(error) => session.refuse(&error),
         }
     }
 }
 
 /// The sending half of a connection.
-struct SendHalf<'a> {
+struct SendHalf<'a, W> {
     session: &'a SbeSession,
-    writer: &'a mut OwnedWriteHalf,
+    writer: &'a mut W,
     /// Number of the next message to send.
     cursor: u64,
 }
 
-impl SendHalf<'_> {
+impl<W: AsyncWrite + Unpin> SendHalf<'_, W> {
     async fn run(
         mut self,
         mut controls: mpsc::Receiver<WriterCommand>,
         mut stopped: watch::Receiver<bool>,
-        heartbeat: Duration,
+        heartbeat: Option<Duration>,
     ) -> io::Result<()> {
         let mut progress = self.session.progress();
-        let mut ticks = interval(heartbeat);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = heartbeat.map(interval);
+        if let Some(ticks) = &mut ticks {
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         loop {
             progress.borrow_and_update();
             if !self.send_new().await? {
                 let reason = format!("the client fell behind: message {} is no longer kept", self.cursor);
-                return send_message(self.writer, invalid(reason)).await;
+                return self.send_message(invalid(reason)).await;
+            }
+            if !self.send_unnumbered().await? {
+                return self.send_message(invalid("the client fell behind in the public data")).await;
             }
             if self.session.has_ended() {
-                return send_message(self.writer, logout(13009, "the venue ended the login")).await;
+                return self.send_message(logout(13009, "the venue ended the login")).await;
             }
             if *stopped.borrow() {
-                return send_message(self.writer, logout(0, "the venue stops")).await;
+                return self.send_message(logout(0, "the venue stops")).await;
             }
             tokio::select! {
                 _ = progress.changed() => {}
                 _ = stopped.changed() => {}
-                _ = ticks.tick() => send_message(self.writer, Heartbeat { next_sequence: self.cursor }).await?,
+                () = next_tick(&mut ticks) => self.send_message(Heartbeat { next_sequence: self.cursor }).await?,
                 control = controls.recv() => match control {
                     Some(WriterCommand::Retransmit(request)) => self.retransmit(&request).await?,
                     Some(WriterCommand::End(logout)) => {
                         // The answers to the last requests precede the logout.
                         self.send_new().await?;
+                        self.send_unnumbered().await?;
                         return match logout {
-                            Some(logout) => send_message(self.writer, logout).await,
+                            Some(logout) => self.send_message(logout).await,
                             None => Ok(()),
                         };
                     }
                     None => return Ok(()),
                 },
             }
+        }
+    }
+
+    async fn send_message(&mut self, message: impl Into<SbeMessage>) -> io::Result<()> {
+        send(self.writer, &self.session.encode(message)).await
+    }
+
+    /// Sends the frames without number. Returns `false` if some were discarded.
+    async fn send_unnumbered(&mut self) -> io::Result<bool> {
+        loop {
+            let frame = {
+                let mut queue = self.session.unnumbered();
+                if queue.has_overflowed {
+                    return Ok(false);
+                }
+                queue.pop()
+            };
+            let Some(frame) = frame else { return Ok(true) };
+            send(self.writer, &frame).await?;
         }
     }
 
@@ -393,6 +471,7 @@ impl SendHalf<'_> {
             let log = self.session.log();
             (log.oldest(), log.next())
         };
+        send(self.writer, &self.session.acknowledge_retransmit()).await?;
         let mut sent = 0;
         for sequence in from_sequence.max(oldest)..=to_sequence.min(next - 1) {
             let Some(frame) = self.session.log().get(sequence) else { continue };
@@ -401,6 +480,6 @@ impl SendHalf<'_> {
         }
         let requested = to_sequence.checked_sub(from_sequence).map_or(0, |more| more.saturating_add(1));
         let complete = RetransmitComplete { from_sequence, to_sequence, missing: requested - sent };
-        send_message(self.writer, complete).await
+        self.send_message(complete).await
     }
 }

@@ -1,28 +1,67 @@
 //! A session: one client's connection to the venue, and its numbered messages.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitwire_client::{Credentials, Error, Reconnect, Settings, Subscription, SubscriptionEvent, VenueConnection};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing::warn;
 
-use crate::codec::DecodeError;
 use crate::messages::*;
+use crate::profile::{ClientFrames, ClientMessage, Profile, PublicSink, Refusal, SessionProfile};
 use crate::replay_log::ReplayLog;
 use crate::translate::{self, AccountChanges, DialectCall, Instruments, OrderAnswer, OrderState, Rejection};
 
 /// A session exists from the first logon of a client until the venue stops, so that reports reach
 /// the log while the client is away.
 pub(crate) struct SbeSession {
+    profile: Box<dyn SessionProfile>,
     venue: VenueConnection,
     instruments: Mutex<Arc<Instruments>>,
     log: Mutex<ReplayLog>,
-    /// Number of the next message.
+    unnumbered: Mutex<UnnumberedQueue>,
+    /// Tasks that follow the public data of an instrument for the connected client.
+    public: tokio::sync::Mutex<BTreeMap<u32, JoinHandle<()>>>,
+    /// Number of the next message. Each new frame sends it.
     next: watch::Sender<u64>,
     has_client: AtomicBool,
     has_ended: AtomicBool,
+}
+
+/// Bound of the frames without number that wait for the client, in bytes.
+const UNNUMBERED_BYTES: usize = 4 << 20;
+
+/// Frames without number that wait for the connected client.
+#[derive(Debug, Default)]
+pub(crate) struct UnnumberedQueue {
+    frames: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Frames were discarded above the bound, so the connection must end.
+    pub has_overflowed: bool,
+}
+
+impl UnnumberedQueue {
+    fn push(&mut self, frame: Vec<u8>) {
+        if self.bytes + frame.len() > UNNUMBERED_BYTES {
+            self.has_overflowed = true;
+        } else {
+            self.bytes += frame.len();
+            self.frames.push_back(frame);
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= frame.len();
+        Some(frame)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn list_instruments(venue: &VenueConnection) -> Result<Instruments, Error> {
@@ -50,15 +89,25 @@ impl SbeSession {
     /// # Errors
     ///
     /// Fails if the venue refuses the login or cannot be reached.
-    pub async fn open(url: &str, credentials: Credentials) -> Result<Arc<Self>, Error> {
+    pub async fn open(url: &str, credentials: Credentials, profile: &dyn Profile) -> Result<Arc<Self>, Error> {
+        let profile = profile.open(&credentials.client_id);
         let settings = Settings { credentials: Some(credentials), ..Settings::new(url) };
         let venue = VenueConnection::open(settings).await?;
         let reports = venue.subscribe("user.changes.any.any.raw").await?;
         let instruments = Mutex::new(Arc::new(list_instruments(&venue).await?));
+        if profile.wants_open_orders() {
+            let orders: Vec<OrderState> = venue.query("private/get_open_orders", &serde_json::json!({})).await?;
+            for order in &orders {
+                profile.observe_open_order(order);
+            }
+        }
         let session = Arc::new(SbeSession {
+            profile,
             venue,
             instruments,
             log: Mutex::new(ReplayLog::new()),
+            unnumbered: Mutex::default(),
+            public: tokio::sync::Mutex::default(),
             next: watch::Sender::new(1),
             has_client: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
@@ -73,6 +122,7 @@ impl SbeSession {
     }
 
     pub fn release(&self) {
+        *self.unnumbered() = UnnumberedQueue::default();
         self.has_client.store(false, Ordering::Relaxed);
     }
 
@@ -82,7 +132,34 @@ impl SbeSession {
     }
 
     pub fn log(&self) -> MutexGuard<'_, ReplayLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
+    }
+
+    pub fn unnumbered(&self) -> MutexGuard<'_, UnnumberedQueue> {
+        lock(&self.unnumbered)
+    }
+
+    /// Decodes a message of the client.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message is malformed, or if it is none of a client.
+    pub fn decode(&self, frame: &[u8]) -> Result<ClientMessage, Refusal> {
+        let next = self.log().next();
+        self.profile.decode(frame, next)
+    }
+
+    /// Returns the frames that precede the messages of a retransmission.
+    pub fn acknowledge_retransmit(&self) -> Vec<u8> {
+        self.profile.acknowledge_retransmit()
+    }
+
+    /// Encodes a message of the session protocol, which has no number.
+    pub fn encode(&self, message: impl Into<SbeMessage>) -> Vec<u8> {
+        match self.profile.encode(message.into(), 0) {
+            ClientFrames::Numbered(frames) | ClientFrames::Unnumbered(frames) => frames,
+            ClientFrames::Nothing => Vec::new(),
+        }
     }
 
     /// Follows the number of the next message. Also wakes its readers when the session ends.
@@ -92,26 +169,79 @@ impl SbeSession {
 
     fn publish(&self, message: impl Into<SbeMessage>) {
         let mut log = self.log();
-        log.append(message.into());
+        match self.profile.encode(message.into(), log.next()) {
+            ClientFrames::Numbered(frames) => log.append(frames),
+            ClientFrames::Unnumbered(frames) => {
+                drop(log);
+                return self.push(frames);
+            }
+            ClientFrames::Nothing => return,
+        }
         let next = log.next();
         drop(log);
         self.next.send_replace(next);
     }
 
-    /// Refuses a message that cannot be decoded.
-    pub fn refuse(&self, error: &DecodeError) {
-        self.publish(Rejection::invalid(error.to_string()).reject(0, 0));
+    /// Starts or ends the public data of an instrument.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no instrument has the number, or if the schema cannot express its prices.
+    pub async fn follow_public(self: &Arc<Self>, instrument_id: u32, is_wanted: bool) -> Result<(), Rejection> {
+        let instruments = self.instruments_with(Some(instrument_id)).await;
+        let name = instruments.name(instrument_id)?;
+        self.check_instrument(&instruments, Some(instrument_id))?;
+        let mut following = self.public.lock().await;
+        if is_wanted && !following.contains_key(&instrument_id) {
+            let sink = Arc::clone(self) as Arc<dyn PublicSink>;
+            let follow = self.profile.follow_public(sink, name.to_owned(), instrument_id);
+            following.insert(instrument_id, tokio::spawn(follow));
+        } else if !is_wanted && let Some(task) = following.remove(&instrument_id) {
+            task.abort();
+            // The end of the task unsubscribes, which must precede a new subscription.
+            drop(task.await);
+        }
+        Ok(())
+    }
+
+    /// Checks whether the schema can express an instrument, if it exists.
+    fn check_instrument(&self, instruments: &Instruments, id: Option<u32>) -> Result<(), Rejection> {
+        match id.and_then(|id| instruments.steps(id)) {
+            Some((tick, lot)) => self.profile.check_instrument(tick, lot),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the public data, and executes the requests that the profile has left for the end of the
+    /// connection.
+    pub async fn end_connection(&self) {
+        for (_, task) in std::mem::take(&mut *self.public.lock().await) {
+            task.abort();
+            drop(task.await);
+        }
+        for request in self.profile.end_connection() {
+            self.execute(request).await;
+        }
     }
 
     fn instruments(&self) -> Arc<Instruments> {
-        Arc::clone(&self.instruments.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.instruments))
+    }
+
+    /// Returns the instruments. Reads the list again if it does not have the given one.
+    async fn instruments_with(&self, id: Option<u32>) -> Arc<Instruments> {
+        let instruments = self.instruments();
+        match id {
+            Some(id) if instruments.name(id).is_err() => self.refresh_instruments().await,
+            _ => instruments,
+        }
     }
 
     /// Reads the list of instruments again, because operators create new ones. Returns the old list
     /// if the venue does not answer.
     async fn refresh_instruments(&self) -> Arc<Instruments> {
         match list_instruments(&self.venue).await {
-            Ok(list) => *self.instruments.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(list),
+            Ok(list) => *lock(&self.instruments) = Arc::new(list),
             Err(error) => warn!(%error, "cannot read the list of instruments"),
         }
         self.instruments()
@@ -119,15 +249,23 @@ impl SbeSession {
 
     /// Executes one request and publishes its answer.
     pub async fn execute(&self, request: SbeMessage) {
-        let template = request.template_id();
-        let mut instruments = self.instruments();
-        if request.instrument_id().is_some_and(|id| instruments.name(id).is_err()) {
-            instruments = self.refresh_instruments().await;
+        let mut next = Some(request);
+        while let Some(request) = next {
+            let answer = self.answer(request).await;
+            next = self.profile.undo(&answer);
+            self.publish(answer);
         }
+    }
+
+    async fn answer(&self, request: SbeMessage) -> SbeMessage {
+        let template = request.template_id();
+        let instruments = self.instruments_with(request.instrument_id()).await;
         let instruments = instruments.as_ref();
+        let check = self.check_instrument(instruments, request.instrument_id());
         let (request_id, answer) = match &request {
             SbeMessage::NewOrder(order) => {
-                let answer = self.call(translate::new_order(order, instruments)).await;
+                let call = check.and_then(|()| translate::new_order(order, instruments));
+                let answer = self.call(call).await;
                 (order.request_id, answer.and_then(|json| entered(order.request_id, &json)))
             }
             SbeMessage::AmendOrder(order) => {
@@ -148,13 +286,16 @@ impl SbeSession {
                 )
             }
             SbeMessage::MarketQuery(query) => {
-                let answer = self.call(translate::market_query(query, instruments)).await;
+                let answer = self.call(check.and_then(|()| translate::market_query(query, instruments))).await;
                 let message = |json: Box<RawValue>| translate::market_answer(query, json.get()).map_err(garbled);
                 (query.request_id, answer.and_then(message))
             }
-            _ => (0, Err(Rejection::invalid(format!("template id {template} is not a request of a logged-on client")))),
+            _ => {
+                let reason = format!("template id {template} is not a request of a logged-on client");
+                (0, Err(Rejection::invalid(reason, "Send the requests that docs/sbe.md lists.")))
+            }
         };
-        self.publish(answer.unwrap_or_else(|refusal| refusal.reject(request_id, template)));
+        answer.unwrap_or_else(|refusal| refusal.reject(request_id, template))
     }
 
     async fn call(&self, call: Result<DialectCall, Rejection>) -> Result<Box<RawValue>, Rejection> {
@@ -174,6 +315,26 @@ impl SbeSession {
         if lost > 0 {
             self.publish(ReportsLost { sequence: 0, count: lost });
         }
+    }
+}
+
+impl PublicSink for SbeSession {
+    fn venue(&self) -> &VenueConnection {
+        &self.venue
+    }
+
+    /// Without a client the frames are discarded.
+    fn push(&self, frames: Vec<u8>) {
+        if self.has_client.load(Ordering::Relaxed) && !frames.is_empty() {
+            self.unnumbered().push(frames);
+            self.next.send_modify(|_| {});
+        }
+    }
+
+    /// Refuses a message before it is executed.
+    fn refuse(&self, refusal: Refusal) {
+        let Refusal { request_id, template_id, rejection } = refusal;
+        self.publish(rejection.reject(request_id, template_id));
     }
 }
 

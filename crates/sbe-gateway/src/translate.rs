@@ -13,22 +13,24 @@ use crate::messages::*;
 /// Instrument names by number.
 #[derive(Debug, Default)]
 pub(crate) struct Instruments {
-    names: BTreeMap<u32, String>,
+    entries: BTreeMap<u32, InstrumentEntry>,
     ids: BTreeMap<String, u32>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct InstrumentEntry {
     instrument_name: String,
     instrument_id: u32,
+    tick_size: RawNumber,
+    min_trade_amount: RawNumber,
 }
 
 impl Instruments {
     pub fn of(entries: Vec<InstrumentEntry>) -> Self {
         let mut instruments = Instruments::default();
-        for InstrumentEntry { instrument_name, instrument_id } in entries {
-            instruments.ids.insert(instrument_name.clone(), instrument_id);
-            instruments.names.insert(instrument_id, instrument_name);
+        for entry in entries {
+            instruments.ids.insert(entry.instrument_name.clone(), entry.instrument_id);
+            instruments.entries.insert(entry.instrument_id, entry);
         }
         instruments
     }
@@ -38,12 +40,16 @@ impl Instruments {
     /// # Errors
     /// `not_found` if no instrument has the number.
     pub fn name(&self, id: u32) -> Result<&str, Rejection> {
-        self.names.get(&id).map(String::as_str).ok_or_else(|| Rejection {
-            code: 13020,
-            name: "not_found".into(),
-            reason: format!("no instrument has the number {id}"),
-            remedy: "Take instrument_id from public/get_instruments.".into(),
-        })
+        self.entries
+            .get(&id)
+            .map(|entry| entry.instrument_name.as_str())
+            .ok_or_else(|| Rejection::unknown_instrument(id))
+    }
+
+    /// Returns the tick and the smallest quantity of an instrument. Each is `None` if it has more
+    /// than eight decimals.
+    pub fn steps(&self, id: u32) -> Option<(Option<FixedDecimal>, Option<FixedDecimal>)> {
+        self.entries.get(&id).map(|entry| (decimal(&entry.tick_size), decimal(&entry.min_trade_amount)))
     }
 
     fn id(&self, name: &str) -> Option<u32> {
@@ -61,10 +67,21 @@ pub(crate) struct Rejection {
 }
 
 impl Rejection {
+    /// Code of an unknown instrument.
+    pub const NOT_FOUND: i32 = 13020;
+
     /// A message that cannot be decoded or that a client must not send.
-    pub fn invalid(reason: impl Into<String>) -> Self {
-        let remedy = "Encode messages by contracts/pitwire-order-entry.xml.".into();
-        Rejection { code: -32602, name: "invalid_params".into(), reason: reason.into(), remedy }
+    pub fn invalid(reason: impl Into<String>, remedy: &str) -> Self {
+        Rejection { code: -32602, name: "invalid_params".into(), reason: reason.into(), remedy: remedy.into() }
+    }
+
+    pub fn unknown_instrument(id: impl std::fmt::Display) -> Self {
+        Rejection {
+            code: Self::NOT_FOUND,
+            name: "not_found".into(),
+            reason: format!("no instrument has the number {id}"),
+            remedy: "Take instrument_id from public/get_instruments.".into(),
+        }
     }
 
     pub fn reject(self, request_id: u64, template_id: u16) -> SbeMessage {
@@ -239,7 +256,7 @@ fn decimal(number: &RawNumber) -> Option<FixedDecimal> {
 /// An order as the dialect reports it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OrderState {
-    order_id: String,
+    pub order_id: String,
     order_state: String,
     instrument_name: String,
     direction: String,
@@ -247,7 +264,7 @@ pub(crate) struct OrderState {
     amount: RawNumber,
     filled_amount: RawNumber,
     #[serde(default)]
-    client_order_id: String,
+    pub client_order_id: String,
     #[serde(default)]
     replaced: bool,
     #[serde(default)]

@@ -142,8 +142,8 @@ fn malformed_message_is_refused_by_name() {
     assert_eq!(changed("CancelOrder", 6, 17), Err(DecodeError::BlockLength { bytes: 17, expected: 16 }));
     assert_eq!(changed("CancelOrder", 6, 8), Err(DecodeError::BlockLength { bytes: 8, expected: 16 }));
     assert_eq!(changed("CancelOrder", 8, 99), Err(DecodeError::Template { id: 99 }));
-    assert_eq!(changed("CancelOrder", 10, 0), Err(DecodeError::Schema { id: 7401 & 0xFF00 }));
-    assert_eq!(changed("CancelOrder", 12, 1), Err(DecodeError::Version { version: 1 }));
+    assert_eq!(changed("CancelOrder", 10, 0), Err(DecodeError::Schema { id: 7401 & 0xFF00, expected: 7401 }));
+    assert_eq!(changed("CancelOrder", 12, 1), Err(DecodeError::Version { version: 1, expected: 0 }));
     // The side of the new order, behind two headers, the request id, the client's id and the
     // instrument.
     assert_eq!(changed("NewOrder", 14 + 8 + 64 + 4, 3), Err(DecodeError::Value { field: "side" }));

@@ -19,7 +19,7 @@ use pitwire_net::listen_options::{self, listen};
 use pitwire_net::local_addresses::{own_addresses, reachable};
 use pitwire_net::{Server, SystemClock, stop_signals};
 use pitwire_order_feed_network::{FeedAddresses, OrderFeed};
-use pitwire_sbe_gateway::SbeGateway;
+use pitwire_sbe_gateway::{CtxMembers, EntrySchema, SbeGateway};
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
     Bus, RunBounds, SealedVault, ServiceOptions, Simulations, StoredCredentials, VenueApplication, VenueService,
@@ -84,6 +84,15 @@ pub struct Up {
     /// one
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     sbe: Option<SocketAddr>,
+    /// Loopback address for orders by the SBE schemas of CoinTossX over TCP
+    /// (docs/cointossx-profile.md); port 0 takes a free one. Without an address it is
+    /// 127.0.0.1:5000, the port of CoinTossX's first client
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, num_args = 0..=1, default_missing_value = "127.0.0.1:5000")]
+    cointossx: Option<SocketAddr>,
+    /// CSV file of the members of --cointossx: CompID,Password,ClientID,ClientSecret. Without it
+    /// CoinTossX's clients 1 and 2 are the accounts demo-a and demo-b
+    #[arg(long, value_name = "FILE", requires = "cointossx")]
+    cointossx_members: Option<PathBuf>,
     /// Destinations of lines A and B of the order-by-order feed over UDP: hosts or multicast groups
     /// (docs/order-feed.md). One address sends line A only
     #[arg(long, value_name = "ADDR:PORT[,ADDR:PORT]", value_parser = feed_line, value_delimiter = ',', requires = "order_feed_recovery")]
@@ -153,7 +162,8 @@ pub struct Up {
     bus_key: Option<PathBuf>,
     /// File to write once the venue serves: {"http":"ADDR:PORT","pid":N}; with --tls also
     /// "tls":"ADDR:PORT" and, if the venue created the authority, "ca":"PATH"; with --sbe also
-    /// "sbe":"ADDR:PORT", and with --order-feed-recovery "order_feed_recovery":"ADDR:PORT"
+    /// "sbe":"ADDR:PORT", with --cointossx "cointossx":"ADDR:PORT", and with --order-feed-recovery
+    /// "order_feed_recovery":"ADDR:PORT"
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
@@ -242,17 +252,14 @@ impl Up {
             return Err(Failure::usage("--durability memory has no directory for a certificate authority")
                 .remedy("give a certificate and its key with --tls-cert and --tls-key"));
         }
-        if let Some(address) = self.sbe.filter(|address| !address.ip().to_canonical().is_loopback()) {
-            let remedy = "give --sbe an address such as 127.0.0.1:9001, and tunnel to it from other hosts";
-            let what = format!("--sbe {address} is not a loopback address, and binary order entry has no encryption");
-            return Err(Failure::usage(what).remedy(remedy));
-        }
+        let members = self.binary_order_entry()?;
         check_lines(&self.order_feed, "--order-feed")?;
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         // Bind the port before opening the data: a venue without a port must not touch its journal.
         let listener = listen(self.http, "--http")?;
         let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
         let binary = self.sbe.map(|address| listen(address, "--sbe")).transpose()?;
+        let cointossx = self.cointossx.map(|address| listen(address, "--cointossx")).transpose()?;
         let recovery = self.order_feed_recovery.map(|address| listen(address, "--order-feed-recovery")).transpose()?;
         // Check the certificate before opening the data, too.
         let files = self.tls_files.pair();
@@ -309,7 +316,10 @@ impl Up {
             served.tls = Some((address, authority));
             server = server.with_tls(listener, config)?;
         }
-        let binary = binary.map(|listener| start_sbe(listener, address, clock.wall_ns())).transpose()?;
+        let entry = |listener, schema, option| start_sbe(listener, address, clock.wall_ns(), schema, option);
+        let binary = binary.map(|listener| entry(listener, EntrySchema::Pitwire, "--sbe")).transpose()?;
+        let members = EntrySchema::CoinTossX(members);
+        let cointossx = cointossx.map(|listener| entry(listener, members, "--cointossx")).transpose()?;
         say(match self.durability {
             Durability::Disk => "Ctrl-C stops it; every acknowledged command is kept.",
             Durability::Memory => "Ctrl-C stops it; nothing is kept.",
@@ -318,12 +328,15 @@ impl Up {
         if let Some(gateway) = &binary {
             fields["sbe"] = gateway.address().to_string().into();
         }
+        if let Some(gateway) = &cointossx {
+            fields["cointossx"] = gateway.address().to_string().into();
+        }
         if let Some(recovery) = feed_address {
             fields["order_feed_recovery"] = recovery.to_string().into();
         }
         ready_file.write(fields)?;
         let ended = server.run();
-        if let Some(gateway) = binary {
+        for gateway in binary.into_iter().chain(cointossx) {
             gateway.stop();
         }
         ready_file.remove()?;
@@ -355,6 +368,26 @@ impl Up {
             Failure::new(format!("cannot start the order feed: {error}"))
                 .remedy("check --order-feed, or start without it")
         })
+    }
+
+    /// Checks the addresses of binary order entry, and reads the members of CoinTossX.
+    fn binary_order_entry(&self) -> Result<CtxMembers, Failure> {
+        for (option, address) in [("--sbe", self.sbe), ("--cointossx", self.cointossx)] {
+            if let Some(address) = address.filter(|address| !address.ip().to_canonical().is_loopback()) {
+                let remedy =
+                    format!("give {option} an address such as 127.0.0.1:9001, and tunnel to it from other hosts");
+                let what =
+                    format!("{option} {address} is not a loopback address, and binary order entry has no encryption");
+                return Err(Failure::usage(what).remedy(remedy));
+            }
+        }
+        match &self.cointossx_members {
+            None => Ok(CtxMembers::demo()),
+            Some(path) => CtxMembers::read(path).map_err(|error| {
+                let remedy = "write the header CompID,Password,ClientID,ClientSecret and one member per line";
+                Failure::usage(format!("--cointossx-members: {error}")).remedy(remedy)
+            }),
+        }
     }
 
     /// Opens the publication for gateways, if one was requested.
@@ -586,12 +619,22 @@ impl Up {
     }
 }
 
-/// Starts binary order entry in front of the venue at `venue`.
-fn start_sbe(listener: TcpListener, venue: SocketAddr, epoch: u64) -> Result<SbeGateway, Failure> {
+/// Starts binary order entry in front of the venue at `venue`. `option` gave the address.
+fn start_sbe(
+    listener: TcpListener,
+    venue: SocketAddr,
+    epoch: u64,
+    schema: EntrySchema,
+    option: &str,
+) -> Result<SbeGateway, Failure> {
     let venue_url = format!("ws://{}/ws/api/v2", reachable(venue));
-    let gateway = SbeGateway::start(listener, venue_url, epoch)
-        .map_err(|error| Failure::new(error.to_string()).remedy("check --sbe, or start without it"))?;
-    say(&format!("  SBE        {} (docs/sbe.md)", gateway.address()));
+    let (name, page) = match schema {
+        EntrySchema::Pitwire => ("SBE      ", "docs/sbe.md"),
+        EntrySchema::CoinTossX(_) => ("CoinTossX", "docs/cointossx-profile.md"),
+    };
+    let gateway = SbeGateway::start(listener, venue_url, epoch, schema)
+        .map_err(|error| Failure::new(error.to_string()).remedy(format!("check {option}, or start without it")))?;
+    say(&format!("  {name}  {} ({page})", gateway.address()));
     Ok(gateway)
 }
 
