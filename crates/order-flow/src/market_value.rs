@@ -1,9 +1,13 @@
 //! The value of an instrument in the market flow: news, trades and the night move it.
 //!
 //! Does        move the value by a random walk in business time, by news (jumps), by a surprise in
-//!             each trade (Madhavan, Richardson and Roomans 1997), and overnight.
-//! Holds       the value is a martingale for an observer of all sides, apart from a reversion over
-//!             many days that keeps it near the start price.
+//!             each trade (Madhavan, Richardson and Roomans 1997), overnight, and by the orders of
+//!             members.
+//! Holds       1. without members, the value is a martingale for an observer of all sides, apart
+//!                from a reversion over many days that keeps it near the start price;
+//!             2. members move it by the square root of the volume that they took in total, however
+//!                they split it (tests: `split_orders_move_the_value_as_one_order` and
+//!                `the_impact_of_members_decays`).
 //! Start at    [`MarketValue::at`].
 
 use pitwire_engine::Engine;
@@ -32,6 +36,9 @@ const MOST_TOLERANCE: f64 = 0.08;
 const NIGHT: f64 = 110.0;
 /// Time in which the distance from a followed instrument halves about, in seconds.
 const PREMIUM_DECAY_S: f64 = 120.0;
+/// Business seconds in which the volume of members decays to 1/e. Their impact, its square root,
+/// takes twice as long.
+const VOLUME_DECAY_S: f64 = 600.0;
 
 /// The value of one instrument.
 #[derive(Clone, Debug)]
@@ -50,6 +57,8 @@ pub struct MarketValue {
     tolerance: Option<f64>,
     /// Instrument that the value follows, with the ratio of ticks.
     follows: Option<(InstrumentId, f64)>,
+    /// Lots that members bought less lots that they sold, in typical orders, with decay.
+    member_volume: f64,
     /// Business time of the value.
     known_at: VenueNanos,
 }
@@ -80,6 +89,7 @@ impl MarketValue {
             impact: volatility * (IMPACT_SHARE / trades_per_s.max(1e-9)).sqrt(),
             tolerance,
             follows,
+            member_volume: 0.0,
             known_at: start,
         })
     }
@@ -88,6 +98,7 @@ impl MarketValue {
     pub fn at(&mut self, business: VenueNanos, engine: &Engine, random: &mut Random) -> f64 {
         let seconds = seconds_between(self.known_at, business);
         self.known_at = self.known_at.max(business);
+        self.member_volume *= exp(-seconds / VOLUME_DECAY_S);
         if let Some((other, ratio)) = self.follows {
             if let Some(market) = engine.market(other) {
                 self.anchor = market.mid().0 as f64 * ratio;
@@ -118,6 +129,16 @@ impl MarketValue {
         self.clamp();
     }
 
+    /// Moves the value by an order of a member. `volume` is the signed size in typical orders.
+    ///
+    /// The distance is the square root of the total volume (Tóth, Lempérière, Deremble, de
+    /// Lataillade, Kockelkoren and Bouchaud 2011), and that volume decays. An order in slices moves
+    /// the value as far as a whole one. Because the volume decays, and not the distance, no round
+    /// trip earns money on average (Alfonsi and Schied 2010).
+    pub fn member_traded(&mut self, volume: f64) {
+        self.member_volume += volume;
+    }
+
     /// Moves the value by the news of a night.
     pub fn overnight(&mut self, random: &mut Random) {
         if self.follows.is_none() {
@@ -134,10 +155,68 @@ impl MarketValue {
     /// Returns the value in ticks.
     pub fn ticks(&self) -> f64 {
         let base = if self.follows.is_some() { self.anchor } else { self.start };
-        base * (1.0 + self.away)
+        let of_members = self.impact * self.member_volume.abs().sqrt().copysign(self.member_volume);
+        base * (1.0 + (self.away + of_members).clamp(-MAX_DISTANCE, MAX_DISTANCE))
     }
 }
 
 fn random_sign(random: &mut Random) -> f64 {
     if random.chance(0.5) { 1.0 } else { -1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that nothing but members moves.
+    fn still_value() -> MarketValue {
+        MarketValue {
+            start: 100_000.0,
+            away: 0.0,
+            anchor: 100_000.0,
+            volatility: 0.0,
+            impact: 4e-5,
+            tolerance: None,
+            follows: None,
+            member_volume: 0.0,
+            known_at: VenueNanos(0),
+        }
+    }
+
+    fn distance(value: &MarketValue) -> f64 {
+        value.ticks() - 100_000.0
+    }
+
+    #[test]
+    fn split_orders_move_the_value_as_one_order() {
+        for sign in [1.0, -1.0] {
+            let (mut whole, mut split, mut double) = (still_value(), still_value(), still_value());
+            whole.member_traded(sign * 40.0);
+            (0..40).for_each(|_| split.member_traded(sign));
+            double.member_traded(sign * 80.0);
+            assert!((sign * distance(&whole) - 4.0 * 40_f64.sqrt()).abs() < 1e-6, "{}", distance(&whole));
+            assert!((distance(&split) - distance(&whole)).abs() < 1e-6, "{}", distance(&split));
+            assert!((distance(&double) / distance(&whole) - 2_f64.sqrt()).abs() < 1e-9);
+            split.member_traded(-sign * 40.0);
+            assert!(distance(&split).abs() < 1e-6, "a round trip returns");
+        }
+    }
+
+    #[test]
+    fn the_impact_of_members_decays() {
+        let engine = Engine::new();
+        let (mut value, mut random) = (still_value(), Random::new(1, 1));
+        value.member_traded(36.0);
+        let at_once = distance(&value);
+        value.at(VenueNanos(600 * 1_000_000_000), &engine, &mut random);
+        let later = distance(&value) / at_once;
+        assert!((later - exp(-0.5)).abs() < 1e-9, "{later}");
+    }
+
+    #[test]
+    fn members_cannot_move_the_value_beyond_its_bound() {
+        let mut value = still_value();
+        value.member_traded(-1e18);
+        assert!((distance(&value) + MAX_DISTANCE * 100_000.0).abs() < 1e-6, "{}", distance(&value));
+    }
 }

@@ -89,12 +89,9 @@ impl Texture {
         self.value.traded(sign(side) - expected);
     }
 
-    /// Moves the value by an order of a member: with the square root of its size, as measured for
-    /// large orders (Tóth, Lempérière, Deremble, de Lataillade, Kockelkoren and Bouchaud 2011).
+    /// Moves the value by an order of a member.
     pub fn member_traded(&mut self, side: Side, lots: Lots) {
-        const MOST: f64 = 5.0;
-        let size = (lots.0 as f64 / self.typical_lots).sqrt().min(MOST);
-        self.value.traded(sign(side) * size);
+        self.value.member_traded(sign(side) * lots.0 as f64 / self.typical_lots);
     }
 
     /// Takes the start of a session.
