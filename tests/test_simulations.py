@@ -1,16 +1,17 @@
-"""Simulations that operators start on a venue, with the real processes."""
+"""Simulations that operators and members start on a venue, with the real processes."""
 
 import base64
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rpc import Http, RpcError
-from venue import DEMO_A, OPERATOR, Venue, run_pitwire
+from venue import BINARY, DEMO_A, DEMO_B, OPERATOR, Venue, run_pitwire
 
 PATIENCE_S = 120
 
@@ -95,6 +96,58 @@ def test_a_simulation_outlives_its_operators_login_and_not_its_venue(venue: Venu
         left = runs(Http(next_venue.address, OPERATOR))[0]
         assert left["state"] == "failed"
         assert left["error"].startswith("the venue ended before the run")
+
+
+def test_a_member_has_its_own_simulations_if_the_venue_allows_them(data: Path) -> None:
+    with Venue(data, extra=["--no-flow", "--member-simulations"]) as venue:
+        member, other, operator = (Http(venue.address, who) for who in (DEMO_A, DEMO_B, OPERATOR))
+        member.result("private/pitwire_start_simulation", {"seconds": 60, "seed": 3})
+        done = newest(member, lambda run: run["state"] in ("done", "failed"))
+        assert done["state"] == "done" and done["member"] == "demo-a", done
+        report = json.loads(file_of(member, 1, "report.json"))
+        assert report["instruments"][0]["path"]["intervals"]
+        latency = done["result"]["latency"]
+        assert sum(bar["commands"] for bar in latency["bars"]) > done["result"]["events"]
+        assert 0 < latency["p50_ns"] <= latency["p99_ns"] <= latency["max_ns"]
+        assert runs(other) == [] and len(runs(operator)) == 1
+        with pytest.raises(RpcError) as refused:
+            file_of(other, 1, "report.json")
+        assert refused.value.error["data"]["name"] == "unknown_simulation"
+
+
+def test_the_command_line_starts_lists_exports_and_saves_simulations(venue: Venue, tmp_path: Path) -> None:
+    def operator(*arguments: str, code: int = 0) -> str:
+        login = {"PITWIRE_CLIENT_ID": OPERATOR.client_id, "PITWIRE_CLIENT_SECRET": OPERATOR.secret}
+        command = [BINARY, "operator", "--url", venue.ws_url, "simulation", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | login, cwd=tmp_path
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    http = Http(venue.address, OPERATOR)
+    assert operator("list") == "none\n"
+    flow = tmp_path / "mine.toml"
+    flow.write_text(run_pitwire("flow", "show", "bacry-muzy").stdout)
+    assert operator("start", "--seconds", "60", "--seed", "5", "--flow", str(flow)).startswith(
+        "simulation 1 has started"
+    )
+    newest(http, lambda run: run["state"] == "done")
+    shown = operator("list")
+    assert shown.splitlines()[1].split()[:5] == ["1", "done", "100", "%", "demo"], shown
+    operator("export", "1")
+    newest(http, lambda run: run["state"] == "done" and len(run["files"]) > 3)
+    assert "is saved in simulation-1-report.html" in operator("file", "1")
+    assert (tmp_path / "simulation-1-report.html").read_bytes() == file_of(http, 1, "report.html")
+    operator("file", "1", "csv/trades.csv", "--out", "trades.csv")
+    assert (tmp_path / "trades.csv").read_bytes() == file_of(http, 1, "csv/trades.csv")
+    assert "name another file with --out" in operator("file", "1", code=1)
+    operator("start", "--seconds", "86400")
+    newest(http, lambda run: run["done"] > 0)
+    assert "simulation 2 is being stopped" in operator("stop", "2")
+    newest(http, lambda run: run["state"] == "stopped")
+    assert "simulation 1 is deleted" in operator("delete", "1")
+    assert [run["simulation_id"] for run in runs(http)] == [2]
 
 
 def test_a_killed_process_and_an_unstable_flow_fail_a_simulation(venue: Venue, data: Path) -> None:

@@ -58,5 +58,5 @@ pub use request_clock::RequestClock;
 pub use resume::RESUMED_BYTES;
 pub use secret::Secret;
 pub use session::Session;
-pub use simulation_call::{SimulationCall, SimulationOptions, SimulationRefusal};
+pub use simulation_call::{SimulationCall, SimulationCaller, SimulationOptions, SimulationRefusal};
 pub use venue::{ExplainStatus, Venue, VenueStatus};

@@ -1,6 +1,14 @@
-//! Requests of operators about simulations.
+//! Requests about simulations.
 
-/// A request of an operator about the simulations of a venue.
+/// The login that sends a request. Operators see all runs. A member sees the runs that it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimulationCaller {
+    Operator,
+    /// The account with this name.
+    Member(String),
+}
+
+/// A request about the simulations of a venue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimulationCall {
     /// Starts a run.
@@ -11,7 +19,7 @@ pub enum SimulationCall {
     Delete(u64),
     /// Writes the tables of a finished run, in `csv` or `parquet`.
     Export(u64, String),
-    /// Lists all runs, newest first.
+    /// Lists the runs that the caller sees, newest first.
     List,
     /// Reads a part of a file of a run.
     File { run: u64, name: String, offset: u64 },

@@ -8,7 +8,7 @@ use pitwire_projections::Views;
 
 use pitwire_journal::LogError;
 
-use crate::simulation_call::{SimulationCall, SimulationRefusal};
+use crate::simulation_call::{SimulationCall, SimulationCaller, SimulationRefusal};
 
 /// The one writer of the venue's state.
 ///
@@ -56,7 +56,7 @@ pub trait Venue {
     /// # Errors
     ///
     /// Returns the reason of a refusal.
-    fn simulation(&mut self, _asked: SimulationCall) -> Result<String, SimulationRefusal> {
+    fn simulation(&mut self, _by: &SimulationCaller, _asked: SimulationCall) -> Result<String, SimulationRefusal> {
         let reason = "this venue runs no simulations".into();
         Err(SimulationRefusal { name: "no_simulations", param: None, reason })
     }

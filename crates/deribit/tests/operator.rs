@@ -27,10 +27,11 @@ fn operator_methods_are_refused_to_members() {
     let methods: Vec<_> = pitwire_deribit::method_names().filter(|name| name.starts_with("private/pitwire_")).collect();
     assert!(methods.len() > 15);
     // These are open to members: a clock that tests advance, explanations of own orders, trade
-    // reports.
+    // reports. The venue itself decides about simulations.
     let members = ["advance", "explain", "report_trade", "confirm_report", "decline_report", "get_reports"];
     let members = members.map(|name| format!("private/pitwire_{name}"));
-    for method in methods.into_iter().filter(|method| members.iter().all(|name| name != method)) {
+    let is_open = |method: &str| method.contains("_simulation") || members.iter().any(|name| name == method);
+    for method in methods.into_iter().filter(|method| !is_open(method)) {
         assert_eq!(world.call(&mut alice, method, json!({})).code(), 13021, "{method}");
         assert_eq!(world.call(&mut Session::new(), method, json!({})).code(), 10000, "{method}");
     }
@@ -338,4 +339,21 @@ fn parameters_of_a_simulation_are_checked() {
     assert_eq!(code(json!({"seconds": 60, "flow": "demo", "flow_file": "x"})), refused("flow_file"));
     let export = json!({"simulation_id": 1, "format": "xlsx"});
     assert_eq!(world.call(&mut operator, "private/pitwire_export_simulation", export).code(), -32602);
+}
+
+/// This venue runs no simulations, so a request that reaches it has the code 13025.
+#[test]
+fn simulations_need_a_login_and_a_member_needs_the_scope_to_start_them() {
+    let mut world = World::new();
+    let (list, start) = ("private/pitwire_get_simulations", "private/pitwire_start_simulation");
+    let params = json!({"seconds": 60});
+    assert_eq!(world.call(&mut Session::new(), start, params.clone()).code(), 10000);
+    let mut alice = world.login("alice");
+    assert_eq!(world.call(&mut alice, start, params.clone()).code(), 13025);
+    let mut reader = Session::new();
+    let login = json!({"grant_type": "client_credentials", "client_id": "alice", "client_secret": "alice-secret",
+        "scope": "trade:read"});
+    assert_eq!(world.call(&mut reader, "public/auth", login).code(), 0);
+    assert_eq!(world.call(&mut reader, list, json!({})).code(), 13025);
+    assert_eq!(world.call(&mut reader, start, params).code(), 13403);
 }

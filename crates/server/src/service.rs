@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use pitwire_deribit::channels::PublicChannels;
-use pitwire_deribit::{ExplainStatus, SimulationCall, SimulationRefusal, Venue as DialectVenue, VenueStatus};
+use pitwire_deribit::{
+    ExplainStatus, SimulationCall, SimulationCaller, SimulationRefusal, Venue as DialectVenue, VenueStatus,
+};
 use pitwire_engine::Engine;
 use pitwire_journal::{JournalSpace, LogError};
 use pitwire_model::{
@@ -149,7 +151,7 @@ impl VenueService {
         }
     }
 
-    /// Lets operators run simulations.
+    /// Lets operators run simulations, and members if `simulations` allows it.
     #[must_use]
     pub fn with_simulations(self, simulations: Simulations) -> Self {
         VenueService { simulations: Some(simulations), ..self }
@@ -217,12 +219,12 @@ impl DialectVenue for VenueService {
         }
     }
 
-    fn simulation(&mut self, asked: SimulationCall) -> Result<String, SimulationRefusal> {
+    fn simulation(&mut self, by: &SimulationCaller, asked: SimulationCall) -> Result<String, SimulationRefusal> {
         let Some(simulations) = &mut self.simulations else {
             let reason = "this venue runs no simulations".into();
             return Err(SimulationRefusal { name: "no_simulations", param: None, reason });
         };
-        simulations.answer(asked)
+        simulations.answer(by, asked)
     }
 
     fn views(&self) -> &Views {

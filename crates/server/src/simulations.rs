@@ -1,11 +1,13 @@
-//! Simulations, which a venue runs for its operators in separate processes.
+//! Simulations, which a venue runs in separate processes for its operators, and for its members if
+//! its start says so.
 //!
 //! Does        start `pitwire sim` and `pitwire export` as child processes, follow their progress,
 //!             keep their files in bounded space, and read parts of these files.
 //! Holds       1. the venue thread waits for no disk and no process: threads of low priority do;
 //!             2. there is at most one child process at a time;
-//!             3. runs are bounded in number, age and bytes, and leave the disk free space;
-//!             4. a child process whose venue has died ends at its next line of progress.
+//!             3. a member sees and ends only runs that it started;
+//!             4. runs are bounded in number, age and bytes, and leave the disk free space;
+//!             5. a child process whose venue has died ends at its next line of progress.
 //! Start at    [`Simulations::answer`].
 
 mod child_process;
@@ -20,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use pitwire_configuration::PresetName;
-use pitwire_deribit::{SimulationCall, SimulationOptions, SimulationRefusal};
+use pitwire_deribit::{SimulationCall, SimulationCaller, SimulationOptions, SimulationRefusal};
 
 use self::file_reads::{FileKey, FileReads};
 use self::run_record::{RunRecord, RunState};
@@ -35,6 +37,8 @@ pub struct Simulations {
     program: PathBuf,
     worker: Option<Worker>,
     reads: FileReads,
+    /// Whether members may run simulations.
+    is_for_members: bool,
 }
 
 /// A thread that runs a simulation or exports one.
@@ -53,7 +57,14 @@ impl Simulations {
     /// temporary directory is removed at the end.
     pub fn open(program: PathBuf, directory: &Path, bounds: RunBounds, is_temporary: bool) -> Simulations {
         let store = Arc::new(RunStore::open(directory, bounds, is_temporary));
-        Simulations { store, program, worker: None, reads: FileReads::default() }
+        Simulations { store, program, worker: None, reads: FileReads::default(), is_for_members: false }
+    }
+
+    /// Says whether members may run simulations, too.
+    #[must_use]
+    pub fn for_members(mut self, is_for_members: bool) -> Simulations {
+        self.is_for_members = is_for_members;
+        self
     }
 
     /// Answers a request as JSON.
@@ -61,7 +72,16 @@ impl Simulations {
     /// # Errors
     ///
     /// Returns the reason of a refusal.
-    pub fn answer(&mut self, asked: SimulationCall) -> Result<String, SimulationRefusal> {
+    pub fn answer(&mut self, by: &SimulationCaller, asked: SimulationCall) -> Result<String, SimulationRefusal> {
+        let member = match by {
+            SimulationCaller::Operator => None,
+            SimulationCaller::Member(name) if self.is_for_members => Some(name.as_str()),
+            SimulationCaller::Member(_) => {
+                let reason = "this venue runs simulations for operators; `pitwire up --member-simulations` runs \
+                              them for members, too";
+                return Err(refusal("operator_only", None, reason));
+            }
+        };
         // The record of a finished run is the last thing that its thread changes, so this waits for
         // the end of a thread only.
         let is_finished = |worker: &mut Worker| worker.thread.is_finished() || self.store.is_finished(worker.run);
@@ -69,12 +89,16 @@ impl Simulations {
             self.end(worker);
         }
         match asked {
-            SimulationCall::Start(options) => self.start(options),
-            SimulationCall::Stop(run) => self.stop(run),
-            SimulationCall::Delete(run) => self.delete(run),
-            SimulationCall::Export(run, format) => self.export(run, &format),
-            SimulationCall::List => Ok(to_json(&self.store.newest_first())),
-            SimulationCall::File { run, name, offset } => self.file(run, name, offset),
+            SimulationCall::Start(options) => self.start(member, options),
+            SimulationCall::Stop(run) => self.stop(&self.found(member, run)?),
+            SimulationCall::Delete(run) => self.delete(&self.found(member, run)?),
+            SimulationCall::Export(run, format) => self.export(self.found(member, run)?, &format),
+            SimulationCall::List => {
+                let mut runs = self.store.newest_first();
+                runs.retain(|record| record.is_visible_to(member));
+                Ok(to_json(&runs))
+            }
+            SimulationCall::File { run, name, offset } => self.file(&self.found(member, run)?, name, offset),
         }
     }
 
@@ -87,27 +111,28 @@ impl Simulations {
         }
     }
 
-    fn found(&self, run: u64) -> Result<RunRecord, SimulationRefusal> {
+    /// Returns a run that a member, or an operator without a name here, may see.
+    fn found(&self, member: Option<&str>, run: u64) -> Result<RunRecord, SimulationRefusal> {
         let unknown = || refusal("unknown_simulation", Some("simulation_id"), format!("no simulation {run}"));
-        self.store.record(run).ok_or_else(unknown)
+        self.store.record(run).filter(|record| record.is_visible_to(member)).ok_or_else(unknown)
     }
 
-    fn start(&mut self, options: SimulationOptions) -> Result<String, SimulationRefusal> {
+    fn start(&mut self, member: Option<&str>, options: SimulationOptions) -> Result<String, SimulationRefusal> {
         if PresetName::named(&options.preset).is_none() {
             let known = PresetName::names().collect::<Vec<_>>().join(", ");
             let reason = format!("no preset {:?}: expected one of {known}", options.preset);
             return Err(refusal("invalid_params", Some("preset"), reason));
         }
         self.check_idle()?;
-        let record = self.store.begin(&options);
+        let record = self.store.begin(&options, member);
         let run = record.simulation_id;
         let program = self.program.clone();
         self.spawn(run, move |store, stops| child_process::simulate(store, run, &program, &options, stops))?;
         Ok(to_json(&record))
     }
 
-    fn export(&mut self, run: u64, format: &str) -> Result<String, SimulationRefusal> {
-        let record = self.found(run)?;
+    fn export(&mut self, record: RunRecord, format: &str) -> Result<String, SimulationRefusal> {
+        let run = record.simulation_id;
         self.check_idle()?;
         if record.state != RunState::Done {
             let reason = format!("simulation {run} did not come to its end");
@@ -117,7 +142,7 @@ impl Simulations {
         let wanted = format.to_owned();
         self.store.change(run, |record| record.begin_export());
         self.spawn(run, move |store, stops| child_process::export(store, run, &program, &wanted, stops))?;
-        Ok(to_json(&self.found(run)?))
+        Ok(to_json(&self.store.record(run).unwrap_or(record)))
     }
 
     fn check_idle(&self) -> Result<(), SimulationRefusal> {
@@ -153,8 +178,8 @@ impl Simulations {
         }
     }
 
-    fn stop(&mut self, run: u64) -> Result<String, SimulationRefusal> {
-        let record = self.found(run)?;
+    fn stop(&mut self, record: &RunRecord) -> Result<String, SimulationRefusal> {
+        let run = record.simulation_id;
         match self.worker.as_ref().filter(|worker| worker.run == run) {
             Some(worker) => worker.stops.store(true, Ordering::Relaxed),
             None => {
@@ -162,11 +187,12 @@ impl Simulations {
                 return Err(refusal("simulation_finished", Some("simulation_id"), reason));
             }
         }
-        Ok(to_json(&record))
+        Ok(to_json(record))
     }
 
-    fn delete(&mut self, run: u64) -> Result<String, SimulationRefusal> {
-        if !self.found(run)?.is_finished() {
+    fn delete(&mut self, record: &RunRecord) -> Result<String, SimulationRefusal> {
+        let run = record.simulation_id;
+        if !record.is_finished() {
             return Err(refusal(
                 "simulation_running",
                 Some("simulation_id"),
@@ -180,8 +206,8 @@ impl Simulations {
         Ok("\"ok\"".into())
     }
 
-    fn file(&mut self, run: u64, name: String, offset: u64) -> Result<String, SimulationRefusal> {
-        let record = self.found(run)?;
+    fn file(&mut self, record: &RunRecord, name: String, offset: u64) -> Result<String, SimulationRefusal> {
+        let run = record.simulation_id;
         // Only names of the list are opened, so that no request reaches another file.
         let known = record.files.iter().find(|file| file.name == name);
         let unknown = || refusal("unknown_simulation", Some("name"), format!("simulation {run} has no file {name:?}"));

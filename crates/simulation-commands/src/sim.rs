@@ -8,7 +8,7 @@ use clap::Args;
 use pitwire_configuration::PresetName;
 use pitwire_failure::Failure;
 use pitwire_flow_models::FlowSource;
-use pitwire_simulation::{RunFigures, SimulationPlan, SimulationResult};
+use pitwire_simulation::{LatencyFigures, RunFigures, SimulationPlan, SimulationResult};
 
 use crate::sim_replay::SimReplay;
 use pitwire_terminal::command_progress::CommandProgress;
@@ -146,12 +146,14 @@ fn events_per_second(result: &SimulationResult) -> f64 {
 }
 
 fn print_json(result: &SimulationResult) {
-    let SimulationResult { events, orders, trades, wall_s, tape_hash, figures } = result;
+    let SimulationResult { events, orders, trades, wall_s, tape_hash, figures, latency } = result;
+    let latency = latency.as_ref().and_then(|latency| serde_json::to_string(latency).ok());
+    let latency = latency.map_or_else(String::new, |latency| format!(",\"latency\":{latency}"));
     let report = figures.as_ref().and_then(|figures| serde_json::to_string(figures).ok());
     let report = report.map_or_else(String::new, |report| format!(",\"report\":{report}"));
     say(&format!(
         "{{\"events\":{events},\"orders\":{orders},\"trades\":{trades},\"wall_s\":{wall_s:.6},\
-         \"events_per_s\":{:.1},\"tape_hash\":\"{}\"{report}}}",
+         \"events_per_s\":{:.1},\"tape_hash\":\"{}\"{latency}{report}}}",
         events_per_second(result),
         hex::encode(tape_hash)
     ));
@@ -164,5 +166,8 @@ fn print_text(result: &SimulationResult) {
     say(&format!("wall_s        {:.3}", result.wall_s));
     say(&format!("events_per_s  {:.0}", events_per_second(result)));
     say(&format!("tape_hash     {}", hex::encode(result.tape_hash)));
+    if let Some(LatencyFigures { p50_ns, p99_ns, p99_9_ns, max_ns, .. }) = &result.latency {
+        say(&format!("engine_ns     50 % {p50_ns}, 99 % {p99_ns}, 99.9 % {p99_9_ns}, max {max_ns}"));
+    }
     result.figures.as_ref().map(RunFigures::lines).into_iter().flatten().for_each(|line| say(&line));
 }

@@ -7,6 +7,7 @@
 //! Leaves out  arguments and printing, which are in `crates/pitwire`.
 //! Start at    [`SimulationPlan::run`], or [`SteppedMarket`] for a market that its caller drives.
 
+mod command_latency;
 mod flow_figures;
 mod flow_set;
 mod instrument_figures;
@@ -23,6 +24,7 @@ mod statistics;
 mod stepped_market;
 mod stylised_facts;
 
+pub use command_latency::{LatencyBar, LatencyFigures};
 pub use flow_set::START;
 pub use report_page::STYLE as PAGE_STYLE;
 pub use run_report::RunFigures;

@@ -1,6 +1,7 @@
 //! The simulated market: a sequencer, and the queue that decides which command comes next.
 
 use std::path::Path;
+use std::time::Instant;
 
 use pitwire_configuration::Preset;
 use pitwire_disk::DirectoryLock;
@@ -12,6 +13,7 @@ use pitwire_projections::{Change, Views};
 use pitwire_schedule::{TimerQueue, VenueCalendar};
 use pitwire_venue::{DueEvent, EventQueue, LogBackend, Sequencer};
 
+use crate::command_latency::CommandLatency;
 use crate::run_directory;
 use crate::run_report::RunReport;
 
@@ -42,6 +44,8 @@ pub struct SimulatedMarket {
     pub event_queue: EventQueue,
     /// Events of the last command.
     pub events: Vec<Event>,
+    /// Times of commands in the engine and in the buffer of the journal, if they are measured.
+    pub latency: Option<CommandLatency>,
 }
 
 impl SimulatedMarket {
@@ -59,7 +63,7 @@ impl SimulatedMarket {
     ) -> Result<Self, Failure> {
         let timers = TimerQueue::starting(Box::new(calendar), sequencer.engine(), start, VenueNanos::ZERO);
         let event_queue = EventQueue::new(timers);
-        let mut market = SimulatedMarket { sequencer, event_queue, events: Vec::new() };
+        let mut market = SimulatedMarket { sequencer, event_queue, events: Vec::new(), latency: None };
         for command in definitions {
             let stamped = market.submit(start, command)?;
             observer.observe(&stamped, &market.events);
@@ -94,7 +98,11 @@ impl SimulatedMarket {
     /// Returns a failure if the journal cannot be written. A refusal by the engine is an event.
     pub fn submit(&mut self, at: VenueNanos, command: Command) -> Result<SequencedCommand, Failure> {
         self.events.clear();
+        let started = self.latency.as_ref().map(|_| Instant::now());
         let stamped = self.sequencer.submit(at, command, &mut self.events)?;
+        if let Some((latency, started)) = self.latency.as_mut().zip(started) {
+            latency.record(started.elapsed());
+        }
         let now = self.sequencer.time();
         self.event_queue.observe(&stamped, &self.events, self.sequencer.engine(), now);
         Ok(stamped)

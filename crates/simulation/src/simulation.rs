@@ -12,6 +12,7 @@ use pitwire_model::{Event, SequencedCommand, VenueNanos};
 use pitwire_schedule::{Calendar, RandomEnds, VenueCalendar};
 use pitwire_venue::{LogBackend, Sequencer};
 
+use crate::command_latency::{CommandLatency, LatencyFigures};
 use crate::flow_set::{START, definition, start_flow};
 use crate::market::{RunObserver, SimulatedMarket};
 use crate::run_directory;
@@ -57,6 +58,8 @@ pub struct SimulationResult {
     /// Hash of all public output.
     pub tape_hash: [u8; 32],
     pub figures: Option<RunFigures>,
+    /// Times of the commands of the run, with the figures.
+    pub latency: Option<LatencyFigures>,
 }
 
 impl SimulationPlan {
@@ -85,6 +88,7 @@ impl SimulationPlan {
         let mut flow = start_flow(&self.flow, preset, self.seed, start, market.sequencer.engine())?;
         if self.report {
             flow.measure_interevent_times(start);
+            market.latency = CommandLatency::new();
         }
         market.event_queue.set_flow(flow);
         let started = Instant::now();
@@ -120,7 +124,9 @@ impl SimulationPlan {
         figures: Option<RunFigures>,
     ) -> SimulationResult {
         let (orders, trades) = (chain.state().orders, chain.state().trades);
-        SimulationResult { events: market.flow_commands(), orders, trades, wall_s, tape_hash: chain.tape(), figures }
+        let latency = market.latency.as_ref().map(CommandLatency::figures);
+        let (events, tape_hash) = (market.flow_commands(), chain.tape());
+        SimulationResult { events, orders, trades, wall_s, tape_hash, figures, latency }
     }
 
     fn end(&self, calendar: &VenueCalendar, start: VenueNanos) -> Result<VenueNanos, Failure> {

@@ -39,6 +39,7 @@ pub use log_backend::LogBackend;
 pub use maintenance::{Maintenance, Retention, capture_snapshot, replicate_snapshot};
 pub use observer::EventObserver;
 pub use pitwire_disk::DiskUsage;
+pub use pitwire_flow_models::FlowSource;
 pub use recovery::{RecoveredVenue, inspect_settled, journal_config, recover, recover_with_progress};
 pub use replay::{Replay, ReplayError, ReplayProgress, report_progress};
 pub use sequencer::Sequencer;

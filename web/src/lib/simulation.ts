@@ -1,4 +1,4 @@
-// Simulations that the venue runs for operators, and their reports.
+// Simulations that the venue runs for operators and members, and their reports.
 
 export type RunState = 'starting' | 'running' | 'exporting' | 'done' | 'stopped' | 'failed';
 
@@ -9,6 +9,8 @@ export interface RunFile {
 
 export interface Run {
   simulation_id: number;
+  /** The member that started the run; absent for an operator. */
+  member?: string;
   state: RunState;
   preset: string;
   seed: number;
@@ -23,10 +25,26 @@ export interface Run {
   ended_ms?: number;
   done: number;
   total: number;
-  result?: { events: number; orders: number; trades: number; wall_s: number; tape_hash: string };
+  result?: {
+    events: number;
+    orders: number;
+    trades: number;
+    wall_s: number;
+    tape_hash: string;
+    latency?: Latency;
+  };
   error?: string;
   files: RunFile[];
   bytes: number;
+}
+
+/** Times of the commands of a run in the engine. Each bar counts those below its bound. */
+export interface Latency {
+  p50_ns: number;
+  p99_ns: number;
+  p99_9_ns: number;
+  max_ns: number;
+  bars: { below_ns: number; commands: number }[];
 }
 
 export interface Interval {
@@ -94,6 +112,15 @@ export function size(bytes: number): string {
   let value = bytes;
   for (; value >= 1000 && at < units.length - 1; at++) value /= 1000;
   return `${at === 0 ? value : value.toFixed(1)} ${units[at]}`;
+}
+
+/** A short time in its unit, such as 4.1 µs. */
+export function brief(ns: number): string {
+  const units = ['ns', 'µs', 'ms', 's'];
+  let at = 0;
+  let value = ns;
+  for (; value >= 1000 && at < units.length - 1; at++) value /= 1000;
+  return `${at === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[at]}`;
 }
 
 /** A length of time in the two largest units, such as 6 h 5 min. */

@@ -41,6 +41,8 @@ export class Member {
   operator = $state(false);
   /** The venue's clock moves only when an operator advances it. */
   manualClock = $state(false);
+  /** The venue runs simulations for this login. */
+  simulates = $state(false);
   refusal = $state.raw<Answer | null>(null);
   open = $state.raw<Order[]>([]);
   closed = $state.raw<Order[]>([]);
@@ -141,7 +143,7 @@ export class Member {
     this.#grant = null;
     this.phase = 'out';
     this.name = null;
-    this.operator = this.manualClock = false;
+    this.operator = this.manualClock = this.simulates = false;
     this.refusal = null;
     this.#polled = false;
     this.#log.clear();
@@ -225,6 +227,10 @@ export class Member {
    */
   async #load(connection: Connection): Promise<void> {
     this.#log.clear();
+    connection.call('private/pitwire_get_simulations').then(
+      () => (this.simulates = true),
+      () => (this.simulates = false),
+    );
     if (this.operator)
       connection.call('private/pitwire_advance', { ns: 0 }).then(
         () => (this.manualClock = true),

@@ -48,14 +48,21 @@ pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_get_simulation_file", simulations::file),
 ];
 
-/// Methods of this venue that every member may call.
-const OF_MEMBERS: [&str; 6] = [
+/// Methods of this venue that every member may call. Those of simulations are refused unless the
+/// venue runs them for members.
+const OF_MEMBERS: [&str; 12] = [
     "private/pitwire_advance",
     "private/pitwire_explain",
     "private/pitwire_report_trade",
     "private/pitwire_confirm_report",
     "private/pitwire_decline_report",
     "private/pitwire_get_reports",
+    "private/pitwire_start_simulation",
+    "private/pitwire_stop_simulation",
+    "private/pitwire_delete_simulation",
+    "private/pitwire_export_simulation",
+    "private/pitwire_get_simulations",
+    "private/pitwire_get_simulation_file",
 ];
 
 /// Whether a method is for operators only.

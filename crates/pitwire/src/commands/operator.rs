@@ -2,12 +2,14 @@
 
 mod outcome;
 mod show;
+mod simulations;
 mod verbs;
 
 use clap::Args;
 use pitwire_client::Error;
 use pitwire_client_commands::reach::Reach;
 
+use self::simulations::SimulationVerb;
 use self::verbs::Verb;
 use pitwire_failure::Failure;
 use pitwire_terminal::output::{printable_json, say, say_styled};
@@ -21,7 +23,7 @@ Examples:
   pitwire operator kill account demo-a --reason 'runaway strategy'
       cancels all orders of the account and refuses new ones until `pitwire operator lift`";
 
-/// Operate a venue: instruments, accounts, order flow, halts, kills, busts, drop copy.
+/// Operate a venue: instruments, accounts, order flow, simulations, halts, kills, busts, drop copy.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
 pub struct Operator {
@@ -44,6 +46,12 @@ impl Operator {
         if let Verb::Watch { name, count } = &self.verb {
             let channel = format!("drop_copy.{}", name.as_deref().unwrap_or("any"));
             return session.watch(&[channel], *count);
+        }
+        if let Verb::Simulation(SimulationVerb::File { id, name, out }) = &self.verb {
+            let saved = simulations::save(&session, *id, name, out.as_deref())?;
+            session.close();
+            say(&saved);
+            return Ok(());
         }
         let result = session.call(&format!("private/pitwire_{method}"), &params)?;
         session.close();

@@ -73,6 +73,9 @@ pub struct Up {
     /// not loopback. Without it, such a venue makes secrets for these accounts and shows them once.
     #[arg(long)]
     demo_credentials: bool,
+    /// Let members run simulations, too. A member sees the runs that it started.
+    #[arg(long)]
+    member_simulations: bool,
     /// Address for TLS, which serves the same venue over https and wss; port 0 takes a free one.
     /// Without --tls-cert the venue creates its own certificate authority in the data directory
     /// once and prints how to trust it.
@@ -502,7 +505,7 @@ impl Up {
         let mut service = VenueService::new(venue, options).with_explain(explain, *clock);
         // Simulations need the path of this program. Without it operators get `no_simulations`.
         if let Ok(program) = std::env::current_exe() {
-            service = service.with_simulations(self.simulations(program));
+            service = service.with_simulations(self.simulations(program).for_members(self.member_simulations));
         }
         Ok((service, open))
     }

@@ -1,6 +1,7 @@
 //! The record of a simulation: its options, its state and its files.
 
 use pitwire_deribit::SimulationOptions;
+use pitwire_venue::FlowSource;
 use serde::{Deserialize, Serialize};
 
 use pitwire_net::SystemClock;
@@ -26,6 +27,9 @@ pub struct RunSummary {
     pub wall_s: f64,
     pub events_per_s: f64,
     pub tape_hash: String,
+    /// Times of commands in the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<serde_json::Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,9 @@ pub struct RunFile {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
     pub simulation_id: u64,
+    /// Name of the member that started the run; `None` for an operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     pub state: RunState,
     pub preset: String,
     pub seed: u64,
@@ -77,9 +84,6 @@ pub fn wall_ms() -> u64 {
     SystemClock::wall_us() / 1_000
 }
 
-/// The flow of `pitwire sim` without `--flow`.
-const DEFAULT_FLOW: &str = "market";
-
 /// File of the flow in the directory of a run.
 pub const FLOW_FILE: &str = "flow.toml";
 
@@ -98,16 +102,17 @@ pub fn arguments(options: &SimulationOptions) -> Vec<String> {
 }
 
 impl RunRecord {
-    pub fn new(simulation_id: u64, options: &SimulationOptions) -> RunRecord {
+    pub fn new(simulation_id: u64, options: &SimulationOptions, member: Option<&str>) -> RunRecord {
         let file = options.flow_file.as_ref().map(|_| FLOW_FILE);
         RunRecord {
             simulation_id,
+            member: member.map(str::to_owned),
             state: RunState::Starting,
             preset: options.preset.clone(),
             seed: options.seed,
             seconds: options.seconds,
             events: options.events,
-            flow: options.flow.as_deref().or(file).unwrap_or(DEFAULT_FLOW).to_owned(),
+            flow: options.flow.as_deref().or(file).unwrap_or(FlowSource::default().name()).to_owned(),
             instruments: options.instruments.clone(),
             clients: options.clients,
             command: format!("pitwire {} --report", arguments(options).join(" ")),
@@ -120,6 +125,20 @@ impl RunRecord {
             files: Vec::new(),
             bytes: 0,
         }
+    }
+
+    /// Returns the record of a directory whose own record cannot be read. It can be deleted as any
+    /// finished run.
+    pub fn unreadable(simulation_id: u64, started_ms: u64, error: String) -> RunRecord {
+        let mut record = RunRecord::new(simulation_id, &SimulationOptions::default(), None);
+        (record.command, record.flow, record.started_ms) = (String::new(), String::new(), started_ms);
+        record.end(RunState::Failed, Some(error));
+        record
+    }
+
+    /// Whether a member may see the run. `None` is an operator.
+    pub fn is_visible_to(&self, member: Option<&str>) -> bool {
+        member.is_none() || member == self.member.as_deref()
     }
 
     pub fn is_finished(&self) -> bool {

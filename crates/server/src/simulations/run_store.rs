@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use pitwire_deribit::SimulationOptions;
 use tracing::warn;
@@ -25,6 +25,8 @@ pub const JOURNAL: &str = "journal";
 pub struct RunBounds {
     /// Most runs.
     pub runs: usize,
+    /// Most runs of one member.
+    pub member_runs: usize,
     pub age: Duration,
     /// Most bytes of all runs when another one starts.
     pub bytes: u64,
@@ -38,6 +40,7 @@ impl Default for RunBounds {
     fn default() -> Self {
         RunBounds {
             runs: 20,
+            member_runs: 5,
             age: Duration::from_secs(7 * 86_400),
             bytes: 4 << 30,
             run_bytes: 2 << 30,
@@ -59,19 +62,40 @@ pub struct RunStore {
 /// Returns the numbers of the directories of runs.
 fn numbers(directory: &Path) -> Vec<u64> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut numbers: Vec<u64> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut numbers: Vec<u64> = directories.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// Reads the record of the run in a directory.
+fn read_record(directory: &Path, number: u64) -> io::Result<RunRecord> {
+    let record: RunRecord = serde_json::from_slice(&fs::read(directory.join(RECORD))?)?;
+    if record.simulation_id != number {
+        return Err(io::Error::other(format!("it is that of simulation {}", record.simulation_id)));
+    }
+    Ok(record)
+}
+
+/// Returns the time of the last change of a directory, in milliseconds since 1970; 0 if it is
+/// unknown.
+fn changed_ms(directory: &Path) -> u64 {
+    let changed = fs::metadata(directory).and_then(|metadata| metadata.modified());
+    let since = changed.ok().and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl RunStore {
     pub fn open(directory: &Path, bounds: RunBounds, is_temporary: bool) -> RunStore {
         let read = |number: u64| {
-            let text = fs::read(directory.join(number.to_string()).join(RECORD)).ok()?;
-            let record: RunRecord = serde_json::from_slice(&text).ok()?;
-            (record.simulation_id == number).then_some(record)
+            let path = directory.join(number.to_string());
+            read_record(&path, number).unwrap_or_else(|error| {
+                warn!(directory = %path.display(), %error, "cannot read the record of a simulation");
+                let error = format!("the record of the run cannot be read: {error} (delete the run)");
+                RunRecord { bytes: bytes_below(&path), ..RunRecord::unreadable(number, changed_ms(&path), error) }
+            })
         };
-        let mut runs: Vec<RunRecord> = numbers(directory).into_iter().filter_map(read).collect();
+        let mut runs: Vec<RunRecord> = numbers(directory).into_iter().map(read).collect();
         for record in &mut runs {
             match record.state {
                 // The journal is whole. The tables may not be.
@@ -110,8 +134,8 @@ impl RunStore {
     }
 
     /// Adds a run that is about to start.
-    pub fn begin(&self, options: &SimulationOptions) -> RunRecord {
-        let record = RunRecord::new(self.last.fetch_add(1, Ordering::Relaxed) + 1, options);
+    pub fn begin(&self, options: &SimulationOptions, member: Option<&str>) -> RunRecord {
+        let record = RunRecord::new(self.last.fetch_add(1, Ordering::Relaxed) + 1, options, member);
         self.runs().push(record.clone());
         record
     }
@@ -152,7 +176,8 @@ impl RunStore {
         }
     }
 
-    /// Deletes the oldest runs until one more fits the bounds, and checks the free space.
+    /// Deletes the oldest runs until one more fits the bounds, and checks the free space. A run of
+    /// a member replaces no run of an operator.
     pub fn make_room(&self, run: u64) -> Result<(), String> {
         let oldest_ms = wall_ms().saturating_sub(u64::try_from(self.bounds.age.as_millis()).unwrap_or(u64::MAX));
         loop {
@@ -160,8 +185,22 @@ impl RunStore {
             let others = || runs.iter().filter(|record| record.simulation_id != run);
             let bytes: u64 = others().map(|record| record.bytes).sum();
             let is_full = others().count() >= self.bounds.runs || bytes > self.bounds.bytes;
-            let oldest = others().next().filter(|record| is_full || record.started_ms < oldest_ms);
-            let Some(oldest) = oldest.map(|record| record.simulation_id) else { break };
+            let member = runs.iter().find(|record| record.simulation_id == run).and_then(|own| own.member.as_deref());
+            let own = || others().filter(|record| record.is_visible_to(member));
+            let has_enough = member.is_some() && own().count() >= self.bounds.member_runs;
+            let outdated = others().find(|record| record.started_ms < oldest_ms);
+            let oldest = outdated.or_else(|| match (has_enough, is_full) {
+                (true, _) => own().next(),
+                (false, true) => others().find(|record| member.is_none() || record.member.is_some()),
+                (false, false) => None,
+            });
+            let Some(oldest) = oldest.map(|record| record.simulation_id) else {
+                if is_full {
+                    let what = "the venue keeps as many simulations as it may (ask an operator to delete some)";
+                    return Err(what.into());
+                }
+                break;
+            };
             drop(runs);
             let directory = self.forget(oldest);
             self.remove_files(&directory);

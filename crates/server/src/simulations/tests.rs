@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use pitwire_deribit::{SimulationCall, SimulationOptions, SimulationRefusal};
+use pitwire_deribit::{SimulationCall, SimulationCaller, SimulationOptions, SimulationRefusal};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -12,8 +12,14 @@ use serde_json::Value;
 use super::{RunBounds, Simulations};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const NO_BOUNDS: RunBounds =
-    RunBounds { runs: 9, age: Duration::from_secs(3_600), bytes: 1 << 30, run_bytes: 1 << 30, free_bytes: 0 };
+const NO_BOUNDS: RunBounds = RunBounds {
+    runs: 9,
+    member_runs: 2,
+    age: Duration::from_secs(3_600),
+    bytes: 1 << 30,
+    run_bytes: 1 << 30,
+    free_bytes: 0,
+};
 
 /// A directory that is removed at the end of a test.
 struct Home(PathBuf);
@@ -41,7 +47,7 @@ fn options(flow: &str) -> SimulationOptions {
 }
 
 fn ask(simulations: &mut Simulations, call: SimulationCall) -> Value {
-    serde_json::from_str(&simulations.answer(call).unwrap()).unwrap()
+    serde_json::from_str(&simulations.answer(&SimulationCaller::Operator, call).unwrap()).unwrap()
 }
 
 fn start(simulations: &mut Simulations, flow: &str) -> u64 {
@@ -67,7 +73,7 @@ fn settled(simulations: &mut Simulations, state: &str) -> Value {
 }
 
 fn refused(simulations: &mut Simulations, call: SimulationCall) -> SimulationRefusal {
-    simulations.answer(call).unwrap_err()
+    simulations.answer(&SimulationCaller::Operator, call).unwrap_err()
 }
 
 /// Processes whose working directory is in `home`.
@@ -238,10 +244,63 @@ fn old_runs_are_deleted_and_unfinished_ones_of_an_earlier_venue_have_failed() {
     std::fs::write(home.0.join("2/run.json"), "{").unwrap();
     let mut simulations = open(&home, RunBounds { age: Duration::ZERO, ..NO_BOUNDS });
     let left = ask(&mut simulations, SimulationCall::List);
-    assert_eq!(left.as_array().unwrap().len(), 1);
-    assert_eq!(left[0]["state"], "failed");
+    assert_eq!(left.as_array().unwrap().len(), 2);
+    assert_eq!((&left[0]["state"], &left[1]["state"]), (&"failed".into(), &"failed".into()));
+    assert!(left[1]["error"].as_str().unwrap().starts_with("the record of the run cannot be read"), "{left}");
     assert!(left[0]["error"].as_str().unwrap().starts_with("the venue ended before the run"));
     start(&mut simulations, "quick");
     settled(&mut simulations, "done");
     assert_eq!(ids(&mut simulations), [4], "the others are too old");
+    assert!(!home.0.join("2").exists(), "a run without a readable record is deleted like the others");
+}
+
+#[test]
+fn a_member_sees_and_replaces_only_its_own_runs() {
+    let home = home("simulation-members");
+    let member = |name: &str| SimulationCaller::Member(name.into());
+    let (alice, bob) = (member("alice"), member("bob"));
+    let mut simulations = open(&home, NO_BOUNDS);
+    let refusal = simulations.answer(&alice, SimulationCall::List).unwrap_err();
+    assert_eq!(refusal.name, "operator_only");
+    assert!(refusal.reason.contains("--member-simulations"), "{}", refusal.reason);
+
+    let mut simulations = simulations.for_members(true);
+    let run = |simulations: &mut Simulations, by: &SimulationCaller| {
+        simulations.answer(by, SimulationCall::Start(options("quick"))).unwrap();
+        settled(simulations, "done")["simulation_id"].as_u64().unwrap()
+    };
+    let of_operator = run(&mut simulations, &SimulationCaller::Operator);
+    let of_bob = run(&mut simulations, &bob);
+    let of_alice: Vec<u64> = (0..3).map(|_| run(&mut simulations, &alice)).collect();
+    let ids = |simulations: &mut Simulations, by: &SimulationCaller| -> Vec<u64> {
+        let runs: Value = serde_json::from_str(&simulations.answer(by, SimulationCall::List).unwrap()).unwrap();
+        runs.as_array().unwrap().iter().map(|run| run["simulation_id"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(ids(&mut simulations, &alice), [of_alice[2], of_alice[1]], "two runs of a member are kept");
+    assert_eq!(ids(&mut simulations, &bob), [of_bob]);
+    assert_eq!(ids(&mut simulations, &SimulationCaller::Operator).len(), 4);
+    for foreign in [of_operator, of_alice[2]] {
+        for call in [
+            SimulationCall::Stop(foreign),
+            SimulationCall::Delete(foreign),
+            SimulationCall::Export(foreign, "csv".into()),
+            SimulationCall::File { run: foreign, name: "report.json".into(), offset: 0 },
+        ] {
+            assert_eq!(simulations.answer(&bob, call).unwrap_err().name, "unknown_simulation");
+        }
+    }
+
+    // A run of a member replaces the oldest run of any member, and none of an operator.
+    let carol = member("carol");
+    drop(simulations);
+    let mut simulations = open(&home, RunBounds { runs: 4, ..NO_BOUNDS }).for_members(true);
+    run(&mut simulations, &carol);
+    assert!(ids(&mut simulations, &bob).is_empty());
+    assert_eq!(ids(&mut simulations, &SimulationCaller::Operator).len(), 4);
+    drop(simulations);
+    let mut simulations = open(&home, RunBounds { runs: 1, ..NO_BOUNDS }).for_members(true);
+    simulations.answer(&carol, SimulationCall::Start(options("quick"))).unwrap();
+    let failed = settled(&mut simulations, "failed");
+    assert!(failed["error"].as_str().unwrap().contains("as many simulations as it may"), "{failed}");
+    assert!(simulations.store.record(of_operator).is_some());
 }

@@ -1,8 +1,11 @@
 //! Simulations, which the venue runs in separate processes. They change nothing in the venue.
+//!
+//! Every login may ask. The venue decides whether members may, too.
 
+use crate::access::{AccessLevel, Area};
 use crate::call::{Call, MethodResult};
 use crate::codec::RpcError;
-use crate::simulation_call::{SimulationCall, SimulationOptions};
+use crate::simulation_call::{SimulationCall, SimulationCaller, SimulationOptions};
 
 /// Bounds of the parameters.
 const SECONDS_MAX: u64 = 86_400;
@@ -21,19 +24,38 @@ impl Call<'_> {
         fitting.map(Some).ok_or_else(refusal)
     }
 
+    fn simulation_caller(&self, asked: &SimulationCall) -> Result<SimulationCaller, RpcError> {
+        let account = self.account()?;
+        if self.operator().is_ok() {
+            return Ok(SimulationCaller::Operator);
+        }
+        self.require_scope(Area::Trade, needed_level(asked))?;
+        let name = self.venue.engine().account(account).map(|account| account.spec.name.to_string());
+        Ok(SimulationCaller::Member(name.unwrap_or_default()))
+    }
+
     fn simulation_id(&self) -> Result<u64, RpcError> {
         let id = self.whole_number("simulation_id", (1, SEED_MAX))?;
         id.ok_or_else(|| RpcError::invalid("simulation_id", "simulation_id is required"))
     }
 
     fn simulation(&mut self, asked: SimulationCall) -> MethodResult {
-        let answer = self.venue.simulation(asked);
+        let by = self.simulation_caller(&asked)?;
+        let answer = self.venue.simulation(&by, asked);
         let answer = answer.map_err(|refusal| match refusal.param {
             Some(param) => RpcError::param(refusal.name, param, refusal.reason),
             None => RpcError::new(refusal.name, refusal.reason),
         })?;
         self.json().raw(answer.as_bytes());
         Ok(())
+    }
+}
+
+/// Returns the scope that a request of a member needs.
+fn needed_level(asked: &SimulationCall) -> AccessLevel {
+    match asked {
+        SimulationCall::List | SimulationCall::File { .. } => AccessLevel::Read,
+        _ => AccessLevel::ReadWrite,
     }
 }
 

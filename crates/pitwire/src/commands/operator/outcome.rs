@@ -102,6 +102,7 @@ pub fn text(verb: &Verb, result: &str) -> Result<String, serde_json::Error> {
         Verb::Bust { trade_id, .. } => {
             format!("trade {trade_id} is cancelled: assets, cash and positions are restored, orders are not")
         }
+        Verb::Simulation(verb) => verb.text(result)?,
         Verb::Status
         | Verb::Accounts
         | Verb::Credentials { .. }

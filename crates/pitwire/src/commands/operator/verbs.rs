@@ -5,6 +5,8 @@ use pitwire_client::Number;
 use pitwire_failure::Failure;
 use serde_json::{Map, Value, json};
 
+use super::simulations::SimulationVerb;
+
 #[derive(Subcommand)]
 pub enum Verb {
     /// Show epoch, venue time, newest command, flow and kills.
@@ -217,6 +219,9 @@ pub enum Verb {
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
+    /// Start, show, stop and export simulations of the venue, and save their reports.
+    #[command(subcommand)]
+    Simulation(SimulationVerb),
     /// Advance the time of a venue that runs with --clock manual.
     #[command(
         after_help = "Examples:\n  pitwire operator advance 1000000000\n  pitwire operator advance 1000000000 --json"
@@ -482,6 +487,7 @@ impl Verb {
             Verb::Lift { scope } => ("lift", scope.params()?),
             Verb::Bust { trade_id, reason } => ("bust", json!({"trade_id": trade_id, "reason": reason})),
             Verb::Advance { ns } => ("advance", json!({"ns": ns})),
+            Verb::Simulation(verb) => verb.request()?,
             // Watching uses a channel, not a method: see `Operator::run`.
             Verb::Watch { .. } => ("status", json!({})),
         })
