@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import index
@@ -86,8 +86,22 @@ def _side(side: str | SupportsIndex) -> int:
     return int(sign)
 
 
+@dataclass(frozen=True)
+class Request:
+    """An order, an amendment or a cancel of one agent that has not been sent yet."""
+
+    venue: ConnectedVenue
+    #: The order that it changes; 0 for a new one.
+    order_id: int
+    method: str
+    parameters: dict[str, Any]
+
+
 class ConnectedVenue:
     """A connection to a running venue, with the calls of `Venue` for the account of its login."""
+
+    #: Number of the agent on a connection that agents share.
+    _agent: int | None = None
 
     def __init__(
         self,
@@ -99,15 +113,14 @@ class ConnectedVenue:
         timeout_s: float = 10.0,
     ) -> None:
         file = None if authority is None else fspath(authority)
-        self._connection = Connection(url, key, secret, file, timeout_s)
+        self._connection = Connection(url, key, secret, file, timeout_s, [])
         self._orders: dict[int, tuple[int, int]] = {}
-        definitions = self.call("public/get_instruments", currency="any")
         #: The instruments by name.
-        self.instruments = {definition["instrument_name"]: _instrument(definition) for definition in definitions}
+        self.instruments = instruments_of(self._connection)
 
     def call(self, method: str, **parameters: Any) -> Any:
         """Calls a method of the JSON-RPC dialect and returns its result. Fractions are decimals."""
-        return _parse(self._connection.call(method, json.dumps(parameters)))
+        return parse(self._connection.call(self._agent, method, json.dumps(parameters)))
 
     def submit(
         self,
@@ -129,6 +142,41 @@ class ConnectedVenue:
     ) -> ConnectedOutcome:
         """Enters an order. Its arguments are those of `Venue.submit`."""
         self._check_account(account)
+        request = self.order(
+            instrument,
+            side,
+            lots,
+            price_ticks,
+            tif=tif,
+            expires_ns=expires_ns,
+            post_only=post_only,
+            display_lots=display_lots,
+            stop_ticks=stop_ticks,
+            hidden=hidden,
+            min_execution_lots=min_execution_lots,
+            reduce_only=reduce_only,
+            label=label,
+        )
+        return self._send(request)
+
+    def order(
+        self,
+        instrument: str | int,
+        side: str | SupportsIndex,
+        lots: SupportsIndex,
+        price_ticks: SupportsIndex | None = None,
+        *,
+        tif: str | None = None,
+        expires_ns: SupportsIndex | None = None,
+        post_only: str | None = None,
+        display_lots: SupportsIndex | None = None,
+        stop_ticks: SupportsIndex | None = None,
+        hidden: bool = False,
+        min_execution_lots: SupportsIndex | None = None,
+        reduce_only: bool = False,
+        label: str = "",
+    ) -> Request:
+        """Returns the request that `submit` would send."""
         where = self.instrument(instrument)
         method = "private/buy" if _side(side) == 1 else "private/sell"
         parameters: dict[str, Any] = {"instrument_name": where.name, "amount": _amount(where, "lots", lots)}
@@ -152,7 +200,7 @@ class ConnectedVenue:
             parameters["reduce_only"] = True
         if label:
             parameters["label"] = label
-        return self._outcome(0, method, parameters)
+        return Request(self, 0, method, parameters)
 
     def amend(
         self,
@@ -173,13 +221,17 @@ class ConnectedVenue:
         amount = order["amount"] if lots is None else _amount(where, "lots", lots)
         price = order["price"] if price_ticks is None else _price(where, "price_ticks", price_ticks)
         parameters = {"order_id": str(number), "amount": str(amount), "price": str(price)}
-        return self._outcome(number, "private/edit", parameters)
+        return self._send(Request(self, number, "private/edit", parameters))
 
     def cancel(self, order_id: SupportsIndex, *, account: str | None = None) -> ConnectedOutcome:
         """Cancels a live order."""
         self._check_account(account)
+        return self._send(self.cancellation(order_id))
+
+    def cancellation(self, order_id: SupportsIndex) -> Request:
+        """Returns the request that `cancel` would send."""
         number = _number("order_id", order_id)
-        return self._outcome(number, "private/cancel", {"order_id": str(number)})
+        return Request(self, number, "private/cancel", {"order_id": str(number)})
 
     def cancel_all(self, account: str | None = None, instrument: str | int | None = None) -> int:
         """Cancels the live orders of the login, and returns their number."""
@@ -218,16 +270,8 @@ class ConnectedVenue:
         except ValueError:
             lengths = ", ".join(f"{name}: {len(array)}" for name, array in arrays.items())
             raise InvalidArray(f"the columns differ in length ({lengths})", "give every column one length") from None
-        calls = [self._batch_call(n, tif, *map(int, row)) for n, row in enumerate(zip(*rows, strict=True))]
-        texts = [(method, json.dumps(parameters)) for method, parameters in calls]
-        outcomes = []
-        for row, answer in enumerate(self._connection.call_many(texts)):
-            if isinstance(answer, CallRefused) and answer.code not in _LOGIN_CODES:
-                outcomes.append(_refusal(int(rows[5][row]), answer))
-            elif isinstance(answer, Exception):
-                raise answer
-            else:
-                outcomes.append(self._accepted(_parse(answer)))
+        requests = [self._batch_request(n, tif, *map(int, row)) for n, row in enumerate(zip(*rows, strict=True))]
+        outcomes = send_all(self._connection, requests)
         words = {word: code for code, word in enumerate(REASONS) if word}
         reasons = [0 if o.reason is None else words.get(o.reason, _OTHER_REASON) for o in outcomes]
         return BatchOutcome(
@@ -275,11 +319,11 @@ class ConnectedVenue:
         `sequence`, the accounts and the maker of a trade are unknown. `EventTable.gaps` counts cuts of
         the connection and overflows of the queue, before which events may be missing.
         """
-        texts, lost = self._connection.notices()
+        texts, lost = self._take_notices()
         rows: list[dict[str, int]] = []
         for text in texts:
             if text is not None:
-                rows.extend(self._rows(_parse(text)))
+                rows.extend(self._rows(parse(text)))
         empty = {"instrument": -1, "account": -1, "other_account": -1}
         columns = {
             name: np.array([row.get(name, empty.get(name, 0)) for row in rows], dtype=dtype)
@@ -357,14 +401,18 @@ class ConnectedVenue:
         if account is not None and account not in self.accounts:
             raise UnknownName(f"{account!r} is not the account of this login", "leave account out")
 
-    def _outcome(self, order_id: int, method: str, parameters: dict[str, Any]) -> ConnectedOutcome:
-        try:
-            answer = self.call(method, **parameters)
-        except CallRefused as refused:
-            if refused.code in _LOGIN_CODES:
-                raise
-            return _refusal(order_id, refused)
-        return self._accepted(answer)
+    def _take_notices(self) -> tuple[list[str | None], int]:
+        return self._connection.notices()
+
+    def _send(self, request: Request) -> ConnectedOutcome:
+        return send_all(self._connection, [request])[0]
+
+    def _outcome(self, request: Request, answer: str | Exception) -> ConnectedOutcome:
+        if isinstance(answer, CallRefused) and answer.code not in _LOGIN_CODES:
+            return _refusal(request.order_id, answer)
+        if isinstance(answer, Exception):
+            raise answer
+        return self._accepted(parse(answer))
 
     def _accepted(self, answer: Any) -> ConnectedOutcome:
         order, trades = answer.get("order", answer), answer.get("trades", [])
@@ -376,11 +424,11 @@ class ConnectedVenue:
         open_lots = where.lots(order["amount"]) - where.lots(order["filled_amount"]) if is_open else 0
         return ConnectedOutcome(int(order["order_id"]), None, filled, open_lots, mean)
 
-    def _batch_call(
+    def _batch_request(
         self, row: int, tif: str, instrument: int, side: int, lots: int, price: int, action: int, order: int
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> Request:
         if action == 1:
-            return "private/cancel", {"order_id": str(order)}
+            return Request(self, order, "private/cancel", {"order_id": str(order)})
         if action != 0 or side not in (1, -1):
             remedy = "use action 0 with side 1 or -1 to enter, and action 1 to cancel"
             raise InvalidValue(f"row {row} has action {action} and side {side}", remedy)
@@ -390,7 +438,8 @@ class ConnectedVenue:
         parameters["type"] = _order_type(price != 0, False)
         if price != 0:
             parameters["price"] = _price(where, f"price_ticks[{row}]", price)
-        return method, parameters | _time_in_force(tif if price else None, None, is_market=price == 0)
+        parameters |= _time_in_force(tif if price else None, None, is_market=price == 0)
+        return Request(self, order, method, parameters)
 
     def _rows(self, notice: Any) -> Iterable[dict[str, int]]:
         for order in notice["orders"]:
@@ -417,6 +466,19 @@ class ConnectedVenue:
             yield row | {"kind": EVENT_KINDS.index("cancelled"), "lots": open_lots}
 
 
+def instruments_of(connection: Connection) -> dict[str, Instrument]:
+    """Returns the instruments of a venue by name."""
+    definitions = parse(connection.call(None, "public/get_instruments", '{"currency": "any"}'))
+    return {definition["instrument_name"]: _instrument(definition) for definition in definitions}
+
+
+def send_all(connection: Connection, requests: Sequence[Request]) -> list[ConnectedOutcome]:
+    """Sends requests without waiting in between, in this order, and returns their outcomes."""
+    calls = [(request.venue._agent, request.method, json.dumps(request.parameters)) for request in requests]
+    answers = connection.call_many(calls)
+    return [request.venue._outcome(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
 def _row(kind: str, where: Instrument, item: Any) -> dict[str, int]:
     time_ms = item.get("last_update_timestamp", item.get("timestamp"))
     return {
@@ -440,7 +502,8 @@ def _refusal(order_id: int, refused: CallRefused) -> ConnectedOutcome:
     return ConnectedOutcome(order_id, refused.reason or refused.what)
 
 
-def _parse(text: str) -> Any:
+def parse(text: str) -> Any:
+    """Reads JSON. Fractions are decimals."""
     return json.loads(text, parse_float=Decimal)
 
 

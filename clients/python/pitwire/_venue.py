@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from os import PathLike
 from types import TracebackType
@@ -16,6 +17,7 @@ from pitwire.errors import InvalidValue, UnknownName
 from pitwire.events import EventTable
 
 if TYPE_CHECKING:
+    from pitwire._agents import ConnectedAgents
     from pitwire._connected import ConnectedVenue
 
 
@@ -46,6 +48,24 @@ class Venue(Market):
         from pitwire._connected import ConnectedVenue
 
         return ConnectedVenue(url, key, secret, authority=authority, timeout_s=timeout_s)
+
+    @classmethod
+    def connect_agents(
+        cls,
+        url: str,
+        logins: Mapping[str, tuple[str, str]],
+        *,
+        authority: str | PathLike[str] | None = None,
+        timeout_s: float = 10.0,
+    ) -> ConnectedAgents:
+        """Connects many agents to a running venue over one connection.
+
+        `logins` has the key and the secret of each agent by its name, and each agent has an account
+        of its own. The other arguments are those of `connect`.
+        """
+        from pitwire._agents import ConnectedAgents
+
+        return ConnectedAgents(url, logins, authority=authority, timeout_s=timeout_s)
 
     @property
     def instruments(self) -> dict[str, Instrument]:

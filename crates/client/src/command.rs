@@ -34,6 +34,8 @@ impl CallProgress {
 }
 
 pub(crate) struct QueuedCall {
+    /// Index of the agent whose access token the call carries.
+    pub agent: Option<usize>,
     pub method: String,
     pub params: Box<RawValue>,
     pub progress: CallProgress,

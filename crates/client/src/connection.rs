@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::command::{CallProgress, CallResult, ConnectionCommand, QueuedCall};
-use crate::driver::{ConnectionState, Driver, wall_clock_us};
+use crate::driver::{ConnectionState, Driver, TOO_MANY_REQUESTS, wall_clock_us};
 use crate::message::raw;
 use crate::pause::GrowingPause;
 use crate::queue::{NoticeQueue, SubscriptionEvent};
@@ -20,8 +20,6 @@ use crate::{Error, Settings};
 
 /// Commands that wait for the task of a connection. Above this bound the callers wait.
 const WAITING_COMMANDS: usize = 1024;
-/// The venue's code for a call above a rate limit. The call was not executed.
-const TOO_MANY_REQUESTS: i64 = 10028;
 
 /// One logical connection to a venue. Clones share its socket. The last clone closes it.
 ///
@@ -47,15 +45,39 @@ impl VenueConnection {
     /// Fails if the venue cannot be reached, is not trusted, serves no WebSocket at the URL, or
     /// refuses the login.
     pub async fn open(settings: Settings) -> Result<Self, Error> {
+        Ok(Self::open_with(settings, None).await?.0)
+    }
+
+    /// Connects and logs in every agent of [`Settings::agents`]. Returns the connection and the
+    /// messages of `user.changes.any.any.raw` of all agents, whose orders have the `user_id` of
+    /// their account. The connection has no other private channel. After a cut all agents log in
+    /// and subscribe again.
+    ///
+    /// # Errors
+    ///
+    /// As [`VenueConnection::open`], also if the venue refuses the login of one agent.
+    pub async fn open_for_agents(settings: Settings) -> Result<(Self, Subscription), Error> {
+        let queue = Arc::new(NoticeQueue::new(settings.queue_bytes));
+        let (connection, channel) = Self::open_with(settings, Some(Arc::clone(&queue))).await?;
+        // Discards the event of the first subscription.
+        queue.next().await;
+        let commands = connection.commands.clone();
+        Ok((connection, Subscription { channel, queue, commands }))
+    }
+
+    /// Opens a connection, with a queue for the messages of all agents. Returns the channel of the
+    /// queue, too.
+    async fn open_with(settings: Settings, queue: Option<Arc<NoticeQueue>>) -> Result<(Self, String), Error> {
         let (state, states) = watch::channel(ConnectionState::Reconnecting { cause: "not opened yet".into() });
         let (clock_offset_us, traffic) = (Arc::new(AtomicI64::new(0)), Arc::<TrafficCounters>::default());
         let (timeout, check_interval, queue_bytes) = (settings.timeout, settings.check_interval, settings.queue_bytes);
         let mut driver = Driver::new(settings, state, Arc::clone(&clock_offset_us), Arc::clone(&traffic));
+        let channel = driver.follow_agents(queue);
         let socket = driver.connect().await?;
         let (commands, waiting) = mpsc::channel(WAITING_COMMANDS);
         tokio::spawn(driver.run(socket, waiting));
         let limited_until = Arc::new(Mutex::new(None));
-        Ok(VenueConnection {
+        let connection = VenueConnection {
             commands,
             state: states,
             clock_offset_us,
@@ -64,7 +86,8 @@ impl VenueConnection {
             timeout,
             check_interval,
             queue_bytes,
-        })
+        };
+        Ok((connection, channel))
     }
 
     /// Returns the state and follows its changes.
@@ -102,12 +125,22 @@ impl VenueConnection {
     /// - [`Error::NotSent`]: the venue did not get the call; it can be repeated safely.
     /// - [`Error::Unanswered`], [`Error::Garbled`]: the venue may have executed the call.
     pub async fn call<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> CallResult {
+        self.call_as(None, method, params).await
+    }
+
+    /// Sends a call as [`VenueConnection::call`], with the login of the agent at an index of
+    /// [`Settings::agents`].
+    ///
+    /// # Errors
+    ///
+    /// As [`VenueConnection::call`]; [`Error::NotSent`] also for an unknown agent.
+    pub async fn call_as<P: Serialize + ?Sized>(&self, agent: Option<usize>, method: &str, params: &P) -> CallResult {
         let params = raw(params).map_err(|error| Error::Garbled { what: error.to_string() })?;
         let deadline = Instant::now() + self.timeout;
         let mut pause = GrowingPause::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
             self.wait_for_rate_limit(method, deadline).await?;
-            let refusal = match self.call_once(method, params.clone(), deadline).await {
+            let refusal = match self.call_once(agent, method, params.clone(), deadline).await {
                 Err(Error::Venue(refusal)) if refusal.code == TOO_MANY_REQUESTS => refusal,
                 result => return result,
             };
@@ -147,10 +180,16 @@ impl VenueConnection {
         }
     }
 
-    async fn call_once(&self, method: &str, params: Box<RawValue>, deadline: Instant) -> CallResult {
+    async fn call_once(
+        &self,
+        agent: Option<usize>,
+        method: &str,
+        params: Box<RawValue>,
+        deadline: Instant,
+    ) -> CallResult {
         let progress = CallProgress::default();
         let (answer, mut answered) = oneshot::channel();
-        let call = QueuedCall { method: method.into(), params, progress: progress.clone(), answer };
+        let call = QueuedCall { agent, method: method.into(), params, progress: progress.clone(), answer };
         let silent = || format!("nothing in {:?}", self.timeout);
         match timeout_at(deadline.into(), self.commands.send(ConnectionCommand::Call(call))).await {
             Err(_) => return Err(not_sent(method, "too many calls wait already")),

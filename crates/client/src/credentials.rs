@@ -66,6 +66,15 @@ pub(crate) struct SignedLogin<'a> {
     nonce: String,
     data: &'static str,
     signature: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+}
+
+impl SignedLogin<'_> {
+    /// Asks for an access token that lasts for `seconds`.
+    pub fn lasting(self, seconds: u64) -> Self {
+        SignedLogin { scope: Some(format!("expires:{seconds}")), ..self }
+    }
 }
 
 impl Credentials {
@@ -140,7 +149,8 @@ impl Credentials {
         mac.update(format!("{timestamp}\n{nonce}\n").as_bytes());
         let signature = hex::encode(mac.finalize().into_bytes());
         let client_id = &self.client_id;
-        Ok(SignedLogin { grant_type: "client_signature", client_id, timestamp, nonce, data: "", signature })
+        let grant_type = "client_signature";
+        Ok(SignedLogin { grant_type, client_id, timestamp, nonce, data: "", signature, scope: None })
     }
 }
 

@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::{Sink, Stream};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::command::{CallResult, ConnectionCommand};
+use crate::command::{CallResult, ConnectionCommand, QueuedCall};
 use crate::message::{ServerMessage, call_text, raw};
 use crate::pause::GrowingPause;
 use crate::queue::{Notice, NoticeQueue, SubscriptionEvent};
@@ -29,6 +29,14 @@ const SILENT_INTERVALS: u32 = 3;
 /// brings messages of channels.
 const UNANSWERED_MAX: u32 = 3;
 const TICK: Duration = Duration::from_millis(500);
+/// The channel of all agents.
+const AGENT_CHANNEL: &str = "user.changes.any.any.raw";
+/// Lifetime of the access tokens of agents, and the time after which the connection asks for
+/// others. It opens another socket for that.
+const TOKEN_LIFE: Duration = Duration::from_secs(7 * 86_400);
+const TOKEN_USE: Duration = Duration::from_secs(6 * 86_400);
+/// The venue's code for a call above a rate limit. The call was not executed.
+pub(crate) const TOO_MANY_REQUESTS: i64 = 10028;
 /// Commands that one write sends at most.
 const COMMANDS_PER_WRITE: usize = 64;
 
@@ -62,6 +70,9 @@ pub(crate) struct Driver {
     state: watch::Sender<ConnectionState>,
     clock_offset_us: Arc<AtomicI64>,
     traffic: Arc<TrafficCounters>,
+    /// Access tokens of the agents, in the order of [`Settings::agents`].
+    tokens: Vec<String>,
+    logged_in_at: Instant,
     pending: HashMap<u64, SentRequest>,
     channels: HashMap<String, Arc<NoticeQueue>>,
     next_id: u64,
@@ -84,6 +95,8 @@ enum End {
 #[derive(Serialize)]
 struct Channels<'a> {
     channels: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access_token: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -101,6 +114,8 @@ impl Driver {
             state,
             clock_offset_us,
             traffic,
+            tokens: Vec::new(),
+            logged_in_at: Instant::now(),
             pending: HashMap::new(),
             channels: HashMap::new(),
             next_id: 1,
@@ -110,6 +125,12 @@ impl Driver {
             unanswered: 0,
             noted_bytes: 0,
         }
+    }
+
+    /// Puts the messages of all agents into a queue. Returns the name of their channel.
+    pub fn follow_agents(&mut self, queue: Option<Arc<NoticeQueue>>) -> String {
+        self.channels.extend(queue.map(|queue| (AGENT_CHANNEL.to_owned(), queue)));
+        AGENT_CHANNEL.into()
     }
 
     /// Opens a socket, logs in, and subscribes to every channel again.
@@ -122,7 +143,8 @@ impl Driver {
         self.has_unsent = false;
         self.unanswered = 0;
         self.note_received();
-        if let Some(credentials) = self.settings.credentials.clone() {
+        let credentials = self.settings.credentials.clone().filter(|_| self.settings.agents.is_empty());
+        if credentials.is_some() || !self.settings.agents.is_empty() {
             // The answer carries the venue's clock. The signature uses it, so that a wrong clock of
             // this machine does not prevent the login. Some venues do not know the method.
             let hello = serde_json::json!({"client_name": "pitwire", "client_version": env!("CARGO_PKG_VERSION")});
@@ -130,6 +152,9 @@ impl Driver {
                 Ok(_) | Err(Error::Venue(_)) => {}
                 Err(error) => return Err(error),
             }
+        }
+        self.log_in_agents(&mut socket).await?;
+        if let Some(credentials) = credentials {
             let offset_us = self.clock_offset_us.load(Ordering::Relaxed);
             let signed = credentials.signed(offset_us / 1000).map_err(Error::Login)?;
             self.ask(&mut socket, "public/auth", &signed).await?;
@@ -151,6 +176,34 @@ impl Driver {
         Ok(socket)
     }
 
+    /// Logs in every agent. Must come before the first subscription: the venue ends the private
+    /// channels of an account when another one logs in on the connection.
+    async fn log_in_agents(&mut self, socket: &mut Socket) -> Result<(), Error> {
+        #[derive(Deserialize)]
+        struct LoginGrant {
+            access_token: String,
+        }
+        self.tokens.clear();
+        for credentials in self.settings.agents.clone() {
+            let granted = loop {
+                let offset_us = self.clock_offset_us.load(Ordering::Relaxed);
+                let signed = credentials.signed(offset_us / 1000).map_err(Error::Login)?;
+                match self.ask(socket, "public/auth", &signed.lasting(TOKEN_LIFE.as_secs())).await {
+                    Err(Error::Venue(refusal)) if refusal.code == TOO_MANY_REQUESTS => {
+                        sleep(Duration::from_millis(refusal.data.retry_after_ms.unwrap_or(1_000).clamp(1, 10_000)))
+                            .await;
+                    }
+                    granted => break granted?,
+                }
+            };
+            let granted: LoginGrant = serde_json::from_str(granted.get())
+                .map_err(|error| Error::Garbled { what: format!("public/auth: {error}") })?;
+            self.tokens.push(granted.access_token);
+        }
+        self.logged_in_at = Instant::now();
+        Ok(())
+    }
+
     async fn subscribe_again(&mut self, socket: &mut Socket) -> Result<(), Error> {
         let (private, public): (Vec<String>, Vec<String>) =
             self.channels.keys().cloned().partition(|channel| is_private(channel));
@@ -159,10 +212,17 @@ impl Driver {
             for channel in channels {
                 self.channels[channel].push(SubscriptionEvent::Restarted);
             }
-            let granted = self.ask(socket, method(&channels[0], "subscribe"), &Channels { channels }).await?;
-            let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
-            for channel in channels.iter().filter(|channel| !granted.contains(channel)) {
-                self.end_channel(channel, format!("the venue has no channel {channel}"));
+            let tokens: Vec<Option<String>> = match is_private(&channels[0]) && !self.tokens.is_empty() {
+                true => self.tokens.iter().cloned().map(Some).collect(),
+                false => vec![None],
+            };
+            for access_token in tokens {
+                let params = Channels { channels, access_token };
+                let granted = self.ask(socket, method(&channels[0], "subscribe"), &params).await?;
+                let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
+                for channel in channels.iter().filter(|channel| !granted.contains(channel)) {
+                    self.end_channel(channel, format!("the venue has no channel {channel}"));
+                }
             }
         }
         Ok(())
@@ -247,10 +307,22 @@ impl Driver {
                 if !call.progress.begin_sending() {
                     return Ok(());
                 }
+                let params = match call.agent.map(|agent| self.with_token(agent, &call)) {
+                    None => call.params,
+                    Some(Ok(params)) => params,
+                    Some(Err(error)) => {
+                        drop(call.answer.send(Err(error)));
+                        return Ok(());
+                    }
+                };
                 let pending = AnswerUse::Call { method: call.method.clone(), answer: call.answer };
-                self.send(socket, &call.method, &call.params, pending)
+                self.send(socket, &call.method, &params, pending)
             }
             ConnectionCommand::Subscribe { channel, queue, answer } => {
+                if is_private(&channel) && !self.settings.agents.is_empty() {
+                    drop(answer.send(Err(Error::AlreadySubscribed { channel })));
+                    return Ok(());
+                }
                 if let Some(present) = self.channels.get(&channel) {
                     if present.has_reader() {
                         drop(answer.send(Err(Error::AlreadySubscribed { channel })));
@@ -276,6 +348,18 @@ impl Driver {
                 self.send(socket, method(&channel, "subscribe"), &params, AnswerUse::Refresh { channel })
             }
         }
+    }
+
+    /// Returns the parameters of a call with the access token of an agent.
+    fn with_token(&self, agent: usize, call: &QueuedCall) -> Result<Box<RawValue>, Error> {
+        let not_sent = |cause: &str| Error::NotSent { method: call.method.clone(), cause: cause.into() };
+        let token = self.tokens.get(agent).ok_or_else(|| not_sent("there is no such agent"))?;
+        let token = raw(token).map_err(|error| Error::Garbled { what: error.to_string() })?;
+        let fields = call.params.get().trim().strip_prefix('{').map(str::trim_start);
+        let fields = fields.ok_or_else(|| not_sent("the parameters of an agent's call must be an object"))?;
+        let comma = if fields.starts_with('}') { "" } else { "," };
+        RawValue::from_string(format!("{{\"access_token\":{}{comma}{fields}", token.get()))
+            .map_err(|error| Error::Garbled { what: error.to_string() })
     }
 
     fn unsubscribe(&mut self, socket: &mut Socket, channel: &str) -> Result<(), Error> {
@@ -438,6 +522,9 @@ impl Driver {
         for channel in unread {
             self.unsubscribe(socket, &channel)?;
         }
+        if !self.tokens.is_empty() && self.logged_in_at.elapsed() > TOKEN_USE {
+            return Err(Error::Lost { cause: "the access tokens of the agents are about to expire".into() });
+        }
         match self.settings.heartbeat {
             Some(heartbeat) if self.last_received.elapsed() > heartbeat * SILENT_INTERVALS => Err(Error::Lost {
                 cause: format!("the venue sent nothing for {} s", (heartbeat * SILENT_INTERVALS).as_secs()),
@@ -507,7 +594,8 @@ fn method(channel: &str, verb: &str) -> &'static str {
 }
 
 fn raw_channels(channel: &str) -> Result<Box<RawValue>, Error> {
-    raw(&Channels { channels: &[channel.to_owned()] }).map_err(|error| Error::Garbled { what: error.to_string() })
+    raw(&Channels { channels: &[channel.to_owned()], access_token: None })
+        .map_err(|error| Error::Garbled { what: error.to_string() })
 }
 
 /// Wall clock of this machine in microseconds since 1970.

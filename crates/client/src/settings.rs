@@ -24,6 +24,10 @@ pub struct Settings {
     pub authority: Option<PathBuf>,
     /// Login of the connection. Without it only public methods work.
     pub credentials: Option<Credentials>,
+    /// Further logins, one for each agent of a connection that many agents share. Each call of an
+    /// agent carries its access token, so that its account decides. They replace `credentials`. See
+    /// [`VenueConnection::open_for_agents`](crate::VenueConnection::open_for_agents).
+    pub agents: Vec<Credentials>,
     /// Longest wait for a connection, and for the answer to one call. A socket that receives no
     /// byte for this long after a request counts as dead.
     pub timeout: Duration,
@@ -49,6 +53,7 @@ impl Settings {
             url: url.into(),
             authority: None,
             credentials: None,
+            agents: Vec::new(),
             timeout: Duration::from_secs(10),
             reconnect: Reconnect::WithPauses { first: Duration::from_millis(100), longest: Duration::from_secs(10) },
             heartbeat: Some(Duration::from_secs(30)),

@@ -19,6 +19,8 @@ use crate::exclusive::Exclusive;
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Further wait after the time limit of the client has passed.
 const GRACE: Duration = Duration::from_secs(5);
+/// Name of the thread of a connection.
+const THREAD: &str = "pitwire-connection";
 /// Notices that one call returns at most.
 const MAX_NOTICES: usize = 10_000;
 
@@ -31,7 +33,8 @@ struct Remote {
     _end: oneshot::Sender<()>,
 }
 
-/// A connection to the JSON-RPC dialect of a venue. A thread keeps it alive between calls.
+/// A connection to the JSON-RPC dialect of a venue. A thread keeps it alive between calls. With
+/// agents, each call names the agent that it is from.
 #[pyclass(frozen, module = "pitwire._native")]
 pub struct Connection {
     remote: Exclusive<Remote>,
@@ -47,6 +50,10 @@ fn wait<T: Send + 'static>(
     timeout: Duration,
     future: impl Future<Output = T> + Send + 'static,
 ) -> PyResult<T> {
+    if std::thread::current().name() == Some(THREAD) {
+        let remedy = "call the venue from your own thread, not in a callback of a future";
+        return Err(error(py, ErrorType::VenueBusy, "the thread of the connection would wait for itself", remedy));
+    }
     let (sender, mut receiver) = std::sync::mpsc::channel();
     handle.spawn(async move {
         // The receiver is gone if the caller was interrupted.
@@ -99,6 +106,14 @@ fn raise(py: Python<'_>, failed: &Error) -> PyErr {
     raised
 }
 
+/// Converts an answer to its text, or to the exception that it means.
+fn object(py: Python<'_>, answer: Answer) -> PyResult<Py<PyAny>> {
+    match answer {
+        Ok(result) => Ok(result.get().into_pyobject(py)?.into_any().unbind()),
+        Err(failed) => Ok(raise(py, &failed).into_value(py).into_any()),
+    }
+}
+
 fn parameters(py: Python<'_>, text: String) -> PyResult<Box<RawValue>> {
     RawValue::from_string(text)
         .map_err(|wrong| invalid(py, format!("the parameters are not JSON: {wrong}"), "pass the text of an object"))
@@ -107,7 +122,7 @@ fn parameters(py: Python<'_>, text: String) -> PyResult<Box<RawValue>> {
 #[pymethods]
 impl Connection {
     #[new]
-    #[pyo3(signature = (url, key, secret, authority, timeout_s))]
+    #[pyo3(signature = (url, key, secret, authority, timeout_s, agents))]
     fn new(
         py: Python<'_>,
         url: String,
@@ -115,6 +130,7 @@ impl Connection {
         secret: Option<String>,
         authority: Option<PathBuf>,
         timeout_s: f64,
+        agents: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let credentials = match (key, secret) {
             (Some(key), Some(secret)) => Some(Credentials::new(key, secret)),
@@ -126,7 +142,10 @@ impl Connection {
             .filter(|timeout| (0.001..=86_400.0).contains(&timeout.as_secs_f64()))
             .ok_or_else(|| invalid(py, format!("timeout_s is {timeout_s}"), "use seconds from 0.001 to 86400"))?;
         let has_login = credentials.is_some();
-        let settings = Settings { credentials, authority, timeout, ..Settings::new(url) };
+        let agents: Vec<_> = agents.into_iter().map(|(key, secret)| Credentials::new(key, secret)).collect();
+        let settings = Settings { credentials, agents, authority, timeout, ..Settings::new(url) };
+        // One call for each login.
+        let patience = timeout * u32::try_from(1 + settings.agents.len()).unwrap_or(u32::MAX);
         let failed = |cause: std::io::Error| {
             let what = format!("cannot start the thread of the connection: {cause}");
             error(py, ErrorType::ConnectionFailed, what, "close other connections or processes")
@@ -134,9 +153,13 @@ impl Connection {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("pitwire-connection".into());
+        let thread = std::thread::Builder::new().name(THREAD.into());
         thread.spawn(move || drop(runtime.block_on(ended))).map_err(failed)?;
         let open = async move {
+            if !settings.agents.is_empty() {
+                let (connection, notices) = VenueConnection::open_for_agents(settings).await?;
+                return Ok((connection, Some(notices)));
+            }
             let connection = VenueConnection::open(settings).await?;
             let notices = match has_login {
                 true => Some(connection.subscribe("user.changes.any.any.raw").await?),
@@ -144,7 +167,7 @@ impl Connection {
             };
             Ok::<_, Error>((connection, notices))
         };
-        let opened = wait(py, &handle, timeout, open)?;
+        let opened = wait(py, &handle, patience, open)?;
         let (connection, notices) = opened.map_err(|failed| raise(py, &failed))?;
         let notices = notices.map(|notices| Arc::new(Mutex::new(notices)));
         let remote = Remote { connection, handle, notices, timeout, _end: end };
@@ -152,27 +175,53 @@ impl Connection {
     }
 
     /// Sends one call and returns the text of its result.
-    fn call(&self, py: Python<'_>, method: String, params: String) -> PyResult<String> {
+    fn call(&self, py: Python<'_>, agent: Option<usize>, method: String, params: String) -> PyResult<String> {
         let params = parameters(py, params)?;
         self.remote.with(py, |remote| {
             let connection = remote.connection.clone();
-            let call = async move { connection.call(&method, &params).await };
+            let call = async move { connection.call_as(agent, &method, &params).await };
             let answer: Answer = wait(py, &remote.handle, remote.timeout, call)?;
             answer.map(|result| result.get().into()).map_err(|failed| raise(py, &failed))
         })
     }
 
+    /// Sends one call and returns at once. The thread of the connection calls `done` with the text
+    /// of the result, or with its exception.
+    fn start(
+        &self,
+        py: Python<'_>,
+        agent: Option<usize>,
+        method: String,
+        params: String,
+        done: Py<PyAny>,
+    ) -> PyResult<()> {
+        let params = parameters(py, params)?;
+        self.remote.with(py, |remote| {
+            let connection = remote.connection.clone();
+            remote.handle.spawn(async move {
+                let answer = connection.call_as(agent, &method, &params).await;
+                // Without an interpreter, nothing waits for the answer.
+                Python::try_attach(|py| {
+                    if let Err(raised) = object(py, answer).and_then(|answer| done.call1(py, (answer,))) {
+                        raised.write_unraisable(py, None);
+                    }
+                });
+            });
+            Ok(())
+        })
+    }
+
     /// Sends calls without waiting in between. Returns the text of each result, or its exception.
-    fn call_many(&self, py: Python<'_>, calls: Vec<(String, String)>) -> PyResult<Vec<Py<PyAny>>> {
-        let calls = calls.into_iter().map(|(method, params)| Ok((method, parameters(py, params)?)));
+    fn call_many(&self, py: Python<'_>, calls: Vec<(Option<usize>, String, String)>) -> PyResult<Vec<Py<PyAny>>> {
+        let calls = calls.into_iter().map(|(agent, method, params)| Ok((agent, method, parameters(py, params)?)));
         let calls = calls.collect::<PyResult<Vec<_>>>()?;
         self.remote.with(py, |remote| {
             let connection = remote.connection.clone();
             let work = async move {
                 let mut tasks = Vec::with_capacity(calls.len());
-                for (method, params) in calls {
+                for (agent, method, params) in calls {
                     let connection = connection.clone();
-                    tasks.push(tokio::spawn(async move { connection.call(&method, &params).await }));
+                    tasks.push(tokio::spawn(async move { connection.call_as(agent, &method, &params).await }));
                 }
                 let mut answers: Vec<Answer> = Vec::with_capacity(tasks.len());
                 for task in tasks {
@@ -182,11 +231,7 @@ impl Connection {
                 answers
             };
             let answers = wait(py, &remote.handle, remote.timeout, work)?;
-            let object = |answer: Answer| match answer {
-                Ok(result) => Ok(result.get().into_pyobject(py)?.into_any().unbind()),
-                Err(failed) => Ok(raise(py, &failed).into_value(py).into_any()),
-            };
-            answers.into_iter().map(object).collect()
+            answers.into_iter().map(|answer| object(py, answer)).collect()
         })
     }
 

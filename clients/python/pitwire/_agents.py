@@ -1,0 +1,175 @@
+"""Many agents on one connection to a running venue, each with an account of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from os import PathLike, fspath
+from types import TracebackType
+from typing import SupportsIndex
+
+from pitwire._connected import ConnectedOutcome, ConnectedVenue, Request, instruments_of, parse, send_all
+from pitwire._native import Connection
+from pitwire.errors import InvalidValue, UnknownName, VenueClosed
+
+#: Orders whose agent is remembered, for messages that have fills only.
+_MOST_ORDERS = 100_000
+
+
+class Agent(ConnectedVenue):
+    """One agent of a connection. It has the calls of `Venue` for the account of its login."""
+
+    def __init__(self, group: ConnectedAgents, name: str, number: int) -> None:
+        self.name = name
+        self._group, self._agent, self._connection = group, number, group._connection
+        self._orders = {}
+        self.instruments = group.instruments
+        self._notices: list[str | None] = []
+        self._lost = 0
+
+    def start(self, request: Request) -> Future[ConnectedOutcome]:
+        """Sends a request and returns at once; see `ConnectedAgents.start`."""
+        return self._group.start(request)
+
+    def close(self) -> None:
+        """Is refused: the connection belongs to all agents."""
+        raise InvalidValue(f"the connection of {self.name} belongs to all agents", "close the object of all agents")
+
+    def _take_notices(self) -> tuple[list[str | None], int]:
+        self._group._collect()
+        taken = (self._notices, self._lost)
+        self._notices, self._lost = [], 0
+        return taken
+
+
+class ConnectedAgents(Mapping[str, Agent]):
+    """Agents on one connection, by name. Each has an account, orders and events of its own.
+
+    In lockstep, `step` sends the requests of all agents and moves the clock of the venue. Without
+    it, each agent sends when it wants: `start` returns a future.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        logins: Mapping[str, tuple[str, str]],
+        *,
+        authority: str | PathLike[str] | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        if not logins:
+            raise InvalidValue("logins is empty", "give the key and the secret of each agent by its name")
+        file = None if authority is None else fspath(authority)
+        self._connection = Connection(url, None, None, file, timeout_s, list(logins.values()))
+        #: The instruments by name.
+        self.instruments = instruments_of(self._connection)
+        self._agents = {name: Agent(self, name, number) for number, name in enumerate(logins)}
+        self._by_user: dict[int, Agent] = {}
+        self._by_order: dict[int, Agent] = {}
+        for agent in self._agents.values():
+            for account, user in agent.accounts.items():
+                other = self._by_user.setdefault(user, agent)
+                if other is not agent:
+                    self._connection.close()
+                    what = f"{agent.name} and {other.name} have the account {account}"
+                    raise InvalidValue(what, "give each agent the login of an account of its own")
+
+    def __getitem__(self, name: str) -> Agent:
+        try:
+            return self._agents[name]
+        except KeyError:
+            raise UnknownName(f"there is no agent {name!r}", f"use one of {', '.join(self._agents)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._agents)
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def step(self, requests: Sequence[Request], ns: SupportsIndex = 0) -> list[ConnectedOutcome]:
+        """Sends requests of any agents, in this order and without waiting in between. Then it moves
+        the time of a venue with `--clock manual` by `ns`. Returns the outcomes in the same order.
+
+        `Agent.events` then has everything that happened up to the end of the step.
+        """
+        outcomes = send_all(self._connection, [self._own(request) for request in requests])
+        first = next(iter(self._agents.values()))
+        if ns:
+            first.advance(ns)
+        # The venue sends events before it answers a later request.
+        first.call("public/test")
+        return outcomes
+
+    def start(self, request: Request) -> Future[ConnectedOutcome]:
+        """Sends a request and returns at once. `asyncio.wrap_future` awaits the outcome.
+
+        A callback of the future runs on the thread of the connection and cannot call the venue.
+        """
+        future: Future[ConnectedOutcome] = Future()
+        future.set_running_or_notify_cancel()
+        text = json.dumps(self._own(request).parameters)
+        self._connection.start(request.venue._agent, request.method, text, _settling(future, request))
+        return future
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection was not closed here."""
+        return self._connection.is_open
+
+    def close(self) -> None:
+        """Closes the connection. Orders stay. May be called again."""
+        self._connection.close()
+
+    def __enter__(self) -> ConnectedAgents:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+    def _own(self, request: Request) -> Request:
+        if not (isinstance(request.venue, Agent) and request.venue._group is self):
+            raise InvalidValue("a request is from an agent of another connection", "use the agents of this object")
+        return request
+
+    def _collect(self) -> None:
+        """Gives the messages that have arrived to their agents."""
+        if not self.is_open:
+            raise VenueClosed("this venue is closed", "connect another one")
+        texts, lost = self._connection.notices()
+        for agent in self._agents.values():
+            agent._lost += lost
+        for text in texts:
+            if text is None:
+                for agent in self._agents.values():
+                    agent._notices.append(None)
+                continue
+            owner = self._owner(text)
+            if owner is not None:
+                owner._notices.append(text)
+
+    def _owner(self, text: str) -> Agent | None:
+        """Returns the agent of a message: that of its orders, or else that of the orders filled."""
+        notice = parse(text)
+        owner = None
+        for order in notice["orders"]:
+            owner = self._by_user.get(int(order["user_id"]))
+            if owner is not None:
+                self._by_order[int(order["order_id"])] = owner
+        while len(self._by_order) > _MOST_ORDERS:
+            del self._by_order[next(iter(self._by_order))]
+        for trade in notice["trades"]:
+            owner = owner or self._by_order.get(int(trade["order_id"]))
+        return owner
+
+
+def _settling(future: Future[ConnectedOutcome], request: Request) -> Callable[[str | Exception], None]:
+    """Returns a function that settles a future with the answer to its request."""
+
+    def settle(answer: str | Exception) -> None:
+        try:
+            future.set_result(request.venue._outcome(request, answer))
+        except Exception as error:
+            future.set_exception(error)
+
+    return settle
