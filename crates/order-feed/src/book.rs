@@ -3,14 +3,17 @@
 //! Holds       1. an order stands behind the orders that came to its price before;
 //!             2. a message that does not fit the book changes nothing and is an error;
 //!             3. a hostile feed cannot exceed [`BookBuilder::MAX_ORDERS`].
-//! Costs       a hash and a tree lookup among the orders of one side, for each message.
+//! Costs       a hash lookup by id for each message, and one by price for a new order. A new or an
+//!             empty level costs a tree lookup among the levels of its side.
 //! Start at    [`BookBuilder::apply`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use pitwire_model::Side;
+use slab::Slab;
 
 use crate::fields::{Letter, MitchField, MitchPrice};
 use crate::messages::{MitchMessage, OrderAdd, OrderModify, SymbolDirectory, SymbolStatus};
@@ -70,26 +73,46 @@ impl std::error::Error for BookError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuiltOrder {
     pub id: u64,
+    pub side: Side,
     pub price: MitchPrice,
     pub quantity: u32,
 }
 
+/// Place of an order or a level in its slab.
+type Slot = usize;
+
 #[derive(Clone, Copy, Debug)]
 struct StoredOrder {
-    instrument: u32,
-    side: Side,
-    price: MitchPrice,
-    quantity: u32,
+    id: u64,
     /// Position in the order of arrivals.
     place: u64,
+    quantity: u32,
+    level: Slot,
+    previous: Option<Slot>,
+    next: Option<Slot>,
 }
 
-impl StoredOrder {
-    /// Returns the position among the orders of the side: best price first, then arrival.
-    fn key(&self) -> (i64, u64) {
-        let price = self.price.0;
-        (if self.side == Side::Buy { price.checked_neg().unwrap_or(i64::MAX) } else { price }, self.place)
+/// Where a level stands: its instrument, side and price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct LevelPlace {
+    instrument: u32,
+    side: Side,
+    price: i64,
+}
+
+impl LevelPlace {
+    /// Returns a number that is lower for better prices.
+    fn rank(self) -> i64 {
+        if self.side == Side::Buy { !self.price } else { self.price }
     }
+}
+
+/// The orders of one price, linked by place. A level has at least one order.
+#[derive(Clone, Copy, Debug)]
+struct PriceLevel {
+    place: LevelPlace,
+    first: Slot,
+    last: Slot,
 }
 
 /// The state of one instrument.
@@ -97,24 +120,27 @@ impl StoredOrder {
 pub struct InstrumentState {
     pub directory: Option<SymbolDirectory>,
     pub status: Option<SymbolStatus>,
-    /// Order ids of bids and offers, by price and arrival.
-    sides: [BTreeMap<(i64, u64), u64>; 2],
+    /// Levels of bids and offers, by rank.
+    sides: [BTreeMap<i64, Slot>; 2],
 }
 
 /// The books of all instruments.
 #[derive(Debug, Default)]
 pub struct BookBuilder {
-    orders: HashMap<u64, StoredOrder>,
+    by_id: HashMap<u64, Slot>,
+    orders: Slab<StoredOrder>,
+    by_place: HashMap<LevelPlace, Slot>,
+    levels: Slab<PriceLevel>,
     instruments: BTreeMap<u32, InstrumentState>,
     arrivals: u64,
 }
 
 impl BookBuilder {
-    /// Most displayed orders: about 1 GB of memory.
+    /// Most displayed orders: about 2 GB of memory if each has its own price.
     pub const MAX_ORDERS: usize = 10_000_000;
     pub const MAX_INSTRUMENTS: usize = 65_536;
 
-    /// Takes one message.
+    /// HOT. Takes one message.
     ///
     /// # Errors
     ///
@@ -122,7 +148,13 @@ impl BookBuilder {
     pub fn apply(&mut self, message: &MitchMessage) -> Result<(), BookError> {
         match message {
             MitchMessage::OrderAdd(add) => self.add(add),
-            MitchMessage::OrderDelete(delete) => self.remove(delete.order_id).map(|_| ()),
+            MitchMessage::OrderDelete(delete) => {
+                let order_id = delete.order_id;
+                let slot = self.by_id.remove(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+                self.unlink(slot);
+                self.orders.remove(slot);
+                Ok(())
+            }
             MitchMessage::OrderModify(modify) => self.modify(modify),
             MitchMessage::OrderExecution(execution) => self.execute(execution.order_id, execution.executed_quantity),
             MitchMessage::PricedExecution(execution) => {
@@ -157,17 +189,14 @@ impl BookBuilder {
 
     /// Orders of one side, in the order in which they trade.
     pub fn orders(&self, instrument: u32, side: Side) -> impl Iterator<Item = RebuiltOrder> {
-        let ids = self.instruments.get(&instrument).map(|state| state.sides[side as usize & 1].values());
-        ids.into_iter().flatten().filter_map(|id| {
-            let order = self.orders.get(id)?;
-            Some(RebuiltOrder { id: *id, price: order.price, quantity: order.quantity })
-        })
+        let levels = self.instruments.get(&instrument).map(|state| state.sides[side as usize & 1].values());
+        levels.into_iter().flatten().flat_map(|level| self.queue(*level)).map(|slot| self.rebuilt(slot))
     }
 
     /// Returns an order with its instrument.
     pub fn order(&self, id: u64) -> Option<(u32, RebuiltOrder)> {
-        let order = self.orders.get(&id)?;
-        Some((order.instrument, RebuiltOrder { id, price: order.price, quantity: order.quantity }))
+        let slot = *self.by_id.get(&id)?;
+        Some((self.levels[self.orders[slot].level].place.instrument, self.rebuilt(slot)))
     }
 
     /// Returns the number of displayed orders of all instruments.
@@ -190,6 +219,17 @@ impl BookBuilder {
         crc32c::crc32c(&bytes)
     }
 
+    /// Orders of a level, first in time first.
+    fn queue(&self, level: Slot) -> impl Iterator<Item = Slot> {
+        std::iter::successors(Some(self.levels[level].first), |slot| self.orders[*slot].next)
+    }
+
+    fn rebuilt(&self, slot: Slot) -> RebuiltOrder {
+        let StoredOrder { id, quantity, level, .. } = self.orders[slot];
+        let LevelPlace { side, price, .. } = self.levels[level].place;
+        RebuiltOrder { id, side, price: MitchPrice(price), quantity }
+    }
+
     fn state_mut(&mut self, instrument_id: u32) -> Result<&mut InstrumentState, BookError> {
         if self.instruments.len() >= Self::MAX_INSTRUMENTS && !self.instruments.contains_key(&instrument_id) {
             return Err(BookError::TooManyInstruments { instrument_id });
@@ -207,74 +247,145 @@ impl BookBuilder {
         if self.orders.len() >= Self::MAX_ORDERS {
             return Err(BookError::TooManyOrders);
         }
-        let place = self.arrivals + 1;
-        let order =
-            StoredOrder { instrument: add.instrument_id, side, price: add.price, quantity: add.quantity, place };
-        if self.orders.contains_key(&order_id) {
-            return Err(BookError::DuplicateOrder { order_id });
+        let place = LevelPlace { instrument: add.instrument_id, side, price: add.price.0 };
+        // A level exists only for a known instrument.
+        if !self.by_place.contains_key(&place) {
+            if self.by_id.contains_key(&order_id) {
+                return Err(BookError::DuplicateOrder { order_id });
+            }
+            self.state_mut(add.instrument_id)?;
         }
-        self.state_mut(add.instrument_id)?;
-        self.arrivals = place;
-        self.insert(order_id, order);
+        let Entry::Vacant(entry) = self.by_id.entry(order_id) else {
+            return Err(BookError::DuplicateOrder { order_id });
+        };
+        self.arrivals += 1;
+        let order = StoredOrder {
+            id: order_id,
+            place: self.arrivals,
+            quantity: add.quantity,
+            level: Slot::MAX,
+            previous: None,
+            next: None,
+        };
+        let slot = self.orders.insert(order);
+        entry.insert(slot);
+        self.link(slot, place);
         Ok(())
     }
 
-    fn insert(&mut self, id: u64, order: StoredOrder) {
-        if let Some(side) = self.side_mut(&order) {
-            side.insert(order.key(), id);
+    /// Puts an order into the level of `place`, behind all orders with an earlier place in time.
+    fn link(&mut self, slot: Slot, place: LevelPlace) {
+        let level = match self.by_place.entry(place) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let level = self.levels.insert(PriceLevel { place, first: slot, last: slot });
+                entry.insert(level);
+                if let Some(state) = self.instruments.get_mut(&place.instrument) {
+                    state.sides[place.side as usize & 1].insert(place.rank(), level);
+                }
+                self.orders[slot].level = level;
+                return;
+            }
+        };
+        let own = self.orders[slot].place;
+        let (mut previous, mut next) = (Some(self.levels[level].last), None);
+        while let Some(before) = previous
+            && self.orders[before].place > own
+        {
+            (previous, next) = (self.orders[before].previous, previous);
         }
-        self.orders.insert(id, order);
+        match previous {
+            Some(before) => self.orders[before].next = Some(slot),
+            None => self.levels[level].first = slot,
+        }
+        match next {
+            Some(after) => self.orders[after].previous = Some(slot),
+            None => self.levels[level].last = slot,
+        }
+        let order = &mut self.orders[slot];
+        (order.level, order.previous, order.next) = (level, previous, next);
     }
 
-    fn side_mut(&mut self, order: &StoredOrder) -> Option<&mut BTreeMap<(i64, u64), u64>> {
-        self.instruments.get_mut(&order.instrument).map(|state| &mut state.sides[order.side as usize & 1])
+    /// Takes an order out of its level, and removes a level without orders. Returns its place.
+    fn unlink(&mut self, slot: Slot) -> LevelPlace {
+        let StoredOrder { level, previous, next, .. } = self.orders[slot];
+        let place = self.levels[level].place;
+        match (previous, next) {
+            (None, None) => self.remove_level(level),
+            (Some(before), None) => self.levels[level].last = before,
+            (None, Some(after)) => self.levels[level].first = after,
+            (Some(_), Some(_)) => {}
+        }
+        if let Some(before) = previous {
+            self.orders[before].next = next;
+        }
+        if let Some(after) = next {
+            self.orders[after].previous = previous;
+        }
+        place
     }
 
-    fn remove(&mut self, order_id: u64) -> Result<StoredOrder, BookError> {
-        let order = self.orders.remove(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        if let Some(side) = self.side_mut(&order) {
-            side.remove(&order.key());
+    fn remove_level(&mut self, level: Slot) {
+        let PriceLevel { place, .. } = self.levels.remove(level);
+        self.by_place.remove(&place);
+        if let Some(state) = self.instruments.get_mut(&place.instrument) {
+            state.sides[place.side as usize & 1].remove(&place.rank());
         }
-        Ok(order)
     }
 
     fn modify(&mut self, modify: &OrderModify) -> Result<(), BookError> {
         let order_id = modify.order_id;
         let keeps_place = modify.flags & OrderModify::KEEPS_PLACE != 0;
-        let order = self.orders.get_mut(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        if keeps_place && modify.new_price == order.price {
-            order.quantity = modify.new_quantity;
+        let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        self.orders[slot].quantity = modify.new_quantity;
+        let place = self.levels[self.orders[slot].level].place;
+        if keeps_place && modify.new_price.0 == place.price {
             return Ok(());
         }
-        let old = self.remove(order_id)?;
+        self.unlink(slot);
         // An order that keeps its place stands before later orders, also at a new price.
-        let place = if keeps_place { old.place } else { self.arrivals + 1 };
-        self.arrivals = self.arrivals.max(place);
-        self.insert(order_id, StoredOrder { price: modify.new_price, quantity: modify.new_quantity, place, ..old });
+        if !keeps_place {
+            self.arrivals += 1;
+            self.orders[slot].place = self.arrivals;
+        }
+        self.link(slot, LevelPlace { price: modify.new_price.0, ..place });
         Ok(())
     }
 
     fn execute(&mut self, order_id: u64, executed: u32) -> Result<(), BookError> {
-        let order = self.orders.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        let displayed = order.quantity;
+        let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        let displayed = self.orders[slot].quantity;
         let left = displayed.checked_sub(executed);
-        self.set_quantity(order_id, left.ok_or(BookError::ExcessQuantity { order_id, displayed, executed })?)
+        self.reduce(slot, left.ok_or(BookError::ExcessQuantity { order_id, displayed, executed })?);
+        Ok(())
     }
 
     fn set_quantity(&mut self, order_id: u64, quantity: u32) -> Result<(), BookError> {
-        if quantity == 0 {
-            return self.remove(order_id).map(|_| ());
-        }
-        let order = self.orders.get_mut(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        order.quantity = quantity;
+        let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        self.reduce(slot, quantity);
         Ok(())
+    }
+
+    fn reduce(&mut self, slot: Slot, quantity: u32) {
+        if quantity > 0 {
+            self.orders[slot].quantity = quantity;
+            return;
+        }
+        self.unlink(slot);
+        let order = self.orders.remove(slot);
+        self.by_id.remove(&order.id);
     }
 
     fn clear(&mut self, instrument: u32) {
         let Some(state) = self.instruments.get_mut(&instrument) else { return };
-        for side in &mut state.sides {
-            for id in std::mem::take(side).into_values() {
-                self.orders.remove(&id);
+        for level in state.sides.iter_mut().flat_map(|side| std::mem::take(side).into_values()) {
+            let PriceLevel { place, first, .. } = self.levels.remove(level);
+            self.by_place.remove(&place);
+            let mut rest = Some(first);
+            while let Some(slot) = rest {
+                let order = self.orders.remove(slot);
+                self.by_id.remove(&order.id);
+                rest = order.next;
             }
         }
     }
