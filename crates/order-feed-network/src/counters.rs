@@ -10,6 +10,8 @@ pub(crate) struct FeedCounters {
     pub queued_bytes: AtomicUsize,
     pub messages: AtomicU64,
     pub units: AtomicU64,
+    /// Prices that did not fit the encoding.
+    pub clipped_prices: AtomicU64,
     /// Datagrams that a line could not send.
     pub unsent: AtomicU64,
     /// Restarts of the feed because the queue was full.
@@ -35,6 +37,7 @@ impl FeedCounters {
         let rows = [
             ("messages_total", "Messages of the order feed.", &self.messages),
             ("units_total", "Units sent on each line.", &self.units),
+            ("clipped_prices_total", "Prices sent as the highest price of the encoding.", &self.clipped_prices),
             ("unsent_total", "Datagrams that a line could not send.", &self.unsent),
             ("restarts_total", "Restarts because the feed thread was behind.", &self.restarts),
             ("connections_total", "Recovery connections accepted.", &self.connections),

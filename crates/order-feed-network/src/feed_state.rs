@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use pitwire_model::Side;
 use pitwire_order_feed::{
-    BookBuilder, Letter, MitchEncode, MitchMessage, OrderAdd, SnapshotComplete, SnapshotResponse, TimeMark, UnitWriter,
-    wire_number,
+    BookBuilder, Letter, MitchEncode, MitchMessage, MoldHeader, MoldPacket, OrderAdd, SnapshotComplete,
+    SnapshotResponse, TimeMark, UnitWriter, wire_number,
 };
 use tracing::warn;
 
 use crate::counters::{FeedCounters, count};
+use crate::packet_encoder::PacketEncoder;
 
 /// Most bytes of units that the replay buffer keeps.
 const MAX_REPLAY_BYTES: usize = 64 * 1024 * 1024;
@@ -34,8 +35,8 @@ const SEND_PATIENCE: Duration = Duration::from_millis(100);
 pub(crate) struct SharedFeed(Arc<Mutex<FeedState>>);
 
 impl SharedFeed {
-    pub fn new(lines: Vec<Line>, counters: Arc<FeedCounters>) -> SharedFeed {
-        SharedFeed(Arc::new(Mutex::new(FeedState::new(lines, counters))))
+    pub fn new(encoder: PacketEncoder, lines: Vec<Line>, counters: Arc<FeedCounters>) -> SharedFeed {
+        SharedFeed(Arc::new(Mutex::new(FeedState::new(encoder, lines, counters))))
     }
 
     pub fn lock(&self) -> MutexGuard<'_, FeedState> {
@@ -96,7 +97,7 @@ pub(crate) struct Replay {
 }
 
 pub(crate) struct FeedState {
-    writer: UnitWriter,
+    encoder: PacketEncoder,
     lines: Vec<Line>,
     replay: ReplayBuffer,
     books: BookBuilder,
@@ -106,9 +107,9 @@ pub(crate) struct FeedState {
 }
 
 impl FeedState {
-    fn new(lines: Vec<Line>, counters: Arc<FeedCounters>) -> FeedState {
+    fn new(encoder: PacketEncoder, lines: Vec<Line>, counters: Arc<FeedCounters>) -> FeedState {
         FeedState {
-            writer: UnitWriter::default(),
+            encoder,
             lines,
             replay: ReplayBuffer::default(),
             books: BookBuilder::default(),
@@ -120,7 +121,8 @@ impl FeedState {
 
     /// Numbers the messages of one release and sends them.
     pub fn take(&mut self, messages: &[u8]) {
-        let FeedState { writer, lines, replay, books, time, counters, .. } = self;
+        let FeedState { encoder, lines, replay, books, time, counters, .. } = self;
+        let before = encoder.next_number();
         let mut send = |first: u64, unit: &[u8]| {
             count(&counters.units);
             replay.push(first, unit);
@@ -130,8 +132,7 @@ impl FeedState {
         while let Ok((message, bytes)) = MitchMessage::decode(rest) {
             let (encoded, after) = rest.split_at(bytes);
             rest = after;
-            writer.add(encoded, &mut send);
-            count(&counters.messages);
+            encoder.add(&message, encoded, books, &mut send);
             if let MitchMessage::TimeMark(mark) = &message {
                 *time = *mark;
             }
@@ -139,19 +140,28 @@ impl FeedState {
                 warn!(%error, "snapshots of the order feed leave out a message");
             }
         }
-        writer.finish(&mut send);
+        encoder.finish(&mut send);
+        counters.messages.fetch_add(encoder.next_number() - before, Ordering::Relaxed);
+        counters.clipped_prices.store(encoder.clipped(), Ordering::Relaxed);
         counters.queued_bytes.fetch_sub(messages.len(), Ordering::Relaxed);
     }
 
     /// Sends a heartbeat.
     pub fn beat(&mut self) {
-        let heartbeat = self.writer.heartbeat();
-        self.lines.iter_mut().for_each(|line| line.send(heartbeat, &self.counters));
+        let heartbeat = self.encoder.heartbeat();
+        self.lines.iter_mut().for_each(|line| line.send(&heartbeat, &self.counters));
+    }
+
+    /// Sends the end of the session, if the encoding has one.
+    pub fn end(&mut self) {
+        if let Some(end) = self.encoder.end() {
+            self.lines.iter_mut().for_each(|line| line.send(&end, &self.counters));
+        }
     }
 
     /// Returns the number of the next message.
     pub fn next_number(&self) -> u64 {
-        self.writer.next_number()
+        self.encoder.next_number()
     }
 
     /// Returns the number of the oldest message that can be replayed.
@@ -178,6 +188,14 @@ impl FeedState {
             replay.units.push(Arc::clone(unit));
         }
         Some(replay)
+    }
+
+    /// Returns the packet that answers a request of MoldUDP64. `None` if the request names another
+    /// session, or a first message that does not exist.
+    pub fn repeat(&self, request: &MoldHeader) -> Option<Vec<u8>> {
+        let MoldHeader { session, sequence_number: first, message_count } = *request;
+        let replay = self.replay(first, message_count.min(1)).filter(|_| self.encoder.session() == Some(session))?;
+        MoldPacket::read(replay.units.first()?)?.part(first, message_count)
     }
 
     /// Returns a snapshot of all books, as units of a recovery connection. It may be as old as

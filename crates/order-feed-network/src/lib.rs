@@ -16,12 +16,14 @@ mod counters;
 mod feed_state;
 mod feed_thread;
 mod order_feed;
+mod packet_encoder;
 mod rate_limit;
 mod reader;
 mod recovery_client;
 mod recovery_server;
+mod request_server;
 
 pub use arbiter::{LineCounts, ReaderCounts};
-pub use feed_thread::FeedAddresses;
+pub use feed_thread::{FeedAddresses, RecoveryPort};
 pub use order_feed::OrderFeed;
 pub use reader::{FeedReader, ReaderError, ReaderOptions};

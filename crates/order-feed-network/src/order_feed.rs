@@ -47,16 +47,17 @@ impl OrderFeed {
     pub fn start(addresses: FeedAddresses, engine: &Engine, at: VenueNanos) -> io::Result<OrderFeed> {
         let recovery = addresses.recovery.local_addr()?;
         let counters = Arc::new(FeedCounters::default());
+        let encoding = addresses.recovery.encoding();
         let (queue, thread) = feed_thread::spawn(addresses, Arc::clone(&counters))?;
-        for market in engine.markets().iter().filter(|market| !OrderFeedEncoder::includes(&market.spec)) {
+        for market in engine.markets().iter().filter(|market| !encoding.includes(&market.spec)) {
             warn!(
                 instrument = %market.spec.name,
                 tick = %market.spec.tick,
-                "the order feed leaves an instrument out: its prices need more than eight decimals"
+                "the order feed leaves an instrument out: its prices need too many decimals"
             );
         }
         let mut messages = Vec::new();
-        let encoder = OrderFeedEncoder::start(engine, at, &mut messages);
+        let encoder = OrderFeedEncoder::start_for(encoding, engine, at, &mut messages);
         let mut feed = OrderFeed {
             encoder,
             messages,
@@ -119,6 +120,16 @@ impl OrderFeed {
     /// Whether [`OrderFeed::release`] must be called again although nothing happens in the venue.
     pub fn is_behind(&self) -> bool {
         self.is_behind
+    }
+
+    /// Returns the bytes of messages that wait for the feed thread.
+    pub fn queued_bytes(&self) -> usize {
+        self.counters.queued_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of messages that were sent.
+    pub fn sent_messages(&self) -> u64 {
+        self.counters.messages.load(Ordering::Relaxed)
     }
 
     /// Appends the counters in the text format of Prometheus.

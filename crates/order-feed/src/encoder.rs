@@ -19,6 +19,7 @@ use pitwire_model::{
 };
 
 use crate::fields::{Alpha, Letter, MitchPrice};
+use crate::itch::ItchPrice;
 use crate::messages::{
     AuctionInfo, AuctionTrade, BookClear, HiddenTrade, MitchEncode, MitchSink, OffBookReport, OrderAdd, OrderDelete,
     OrderExecution, OrderModify, PriceStatistic, PricedExecution, RecoveryTrade, SymbolDirectory, SymbolStatus,
@@ -63,9 +64,35 @@ impl InstrumentScale {
     }
 }
 
+/// The format in which readers get the feed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FeedEncoding {
+    /// MITCH 4.07: prices with eight decimals.
+    #[default]
+    Mitch,
+    /// ITCH 5.0: prices with four decimals, and ids of instruments with 16 bits.
+    Itch,
+}
+
+impl FeedEncoding {
+    /// Whether the tick, the start price and the id of an instrument fit the format. Otherwise the
+    /// feed leaves the instrument out.
+    pub fn includes(self, spec: &InstrumentSpec) -> bool {
+        let Some(MitchPrice(tick)) = MitchPrice::of(spec.tick) else { return false };
+        match self {
+            FeedEncoding::Mitch => true,
+            FeedEncoding::Itch => {
+                let prices = [tick, tick.saturating_mul(spec.start_price.0)].map(MitchPrice);
+                prices.into_iter().all(|price| ItchPrice::of(price).is_some()) && spec.id.0 <= u16::MAX.into()
+            }
+        }
+    }
+}
+
 /// Turns events into messages, and remembers what readers know.
 #[derive(Debug, Default)]
 pub struct OrderFeedEncoder {
+    encoding: FeedEncoding,
     displayed: HashMap<OrderId, DisplayedOrder>,
     /// By instrument id. `None`: the feed leaves the instrument out.
     instruments: Vec<Option<InstrumentScale>>,
@@ -117,7 +144,17 @@ struct TradeEvent {
 impl OrderFeedEncoder {
     /// Starts a feed: sends the definition, the status and the displayed orders of all instruments.
     pub fn start(engine: &Engine, at: VenueNanos, sink: &mut impl MitchSink) -> OrderFeedEncoder {
-        let mut encoder = OrderFeedEncoder::default();
+        Self::start_for(FeedEncoding::Mitch, engine, at, sink)
+    }
+
+    /// Starts a feed that leaves out what does not fit `encoding`. The messages are MITCH.
+    pub fn start_for(
+        encoding: FeedEncoding,
+        engine: &Engine,
+        at: VenueNanos,
+        sink: &mut impl MitchSink,
+    ) -> OrderFeedEncoder {
+        let mut encoder = OrderFeedEncoder { encoding, ..OrderFeedEncoder::default() };
         encoder.restart(engine, at, sink);
         encoder
     }
@@ -133,7 +170,7 @@ impl OrderFeedEncoder {
         let mut out = CommandOutput { sink, at, nanosecond, second: &mut second };
         for market in engine.markets() {
             self.define(&market.spec, Some(market), &mut out);
-            if !Self::includes(&market.spec) {
+            if !self.encoding.includes(&market.spec) {
                 continue;
             }
             self.send_status(market.spec.id, market.phase(), None, &mut out);
@@ -257,10 +294,9 @@ impl OrderFeedEncoder {
         }
     }
 
-    /// Whether the prices of an instrument fit the format: eight decimals. Otherwise the feed
-    /// leaves the instrument out.
+    /// Whether an instrument fits MITCH.
     pub fn includes(spec: &InstrumentSpec) -> bool {
-        MitchPrice::of(spec.tick).is_some()
+        FeedEncoding::Mitch.includes(spec)
     }
 
     fn scale(&self, instrument: InstrumentId) -> Option<InstrumentScale> {
@@ -273,7 +309,7 @@ impl OrderFeedEncoder {
         if self.instruments.len() <= at {
             self.instruments.resize(at + 1, None);
         }
-        let Some(MitchPrice(tick)) = MitchPrice::of(spec.tick) else { return };
+        let Some(MitchPrice(tick)) = MitchPrice::of(spec.tick).filter(|_| self.encoding.includes(spec)) else { return };
         if let Some(scale) = self.instruments.get_mut(at) {
             scale.get_or_insert_default().tick = tick;
         }

@@ -18,9 +18,20 @@ pub enum FieldKind {
     FillerBytes,
 }
 
+/// The content of a field, for output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    Unsigned(u64),
+    Decimal(Decimal),
+    Text(String),
+}
+
 pub trait MitchField: Sized {
     const BYTES: usize;
     const KIND: FieldKind;
+
+    /// Returns the content; `None` for bytes that the format does not use.
+    fn value(&self) -> Option<FieldValue>;
 
     fn write(&self, out: &mut Vec<u8>);
 
@@ -39,6 +50,10 @@ macro_rules! unsigned {
         impl MitchField for $type {
             const BYTES: usize = size_of::<$type>();
             const KIND: FieldKind = FieldKind::Unsigned;
+
+            fn value(&self) -> Option<FieldValue> {
+                Some(FieldValue::Unsigned(u64::from(*self)))
+            }
 
             fn write(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
@@ -74,6 +89,10 @@ impl MitchField for MitchPrice {
     const BYTES: usize = 8;
     const KIND: FieldKind = FieldKind::Price;
 
+    fn value(&self) -> Option<FieldValue> {
+        Some(FieldValue::Decimal(self.decimal()))
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0.to_le_bytes());
     }
@@ -96,6 +115,10 @@ impl Default for Letter {
 impl MitchField for Letter {
     const BYTES: usize = 1;
     const KIND: FieldKind = FieldKind::Letter;
+
+    fn value(&self) -> Option<FieldValue> {
+        Alpha([self.0]).value()
+    }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(self.0);
@@ -137,6 +160,10 @@ impl<const N: usize> MitchField for Alpha<N> {
     const BYTES: usize = N;
     const KIND: FieldKind = FieldKind::Text;
 
+    fn value(&self) -> Option<FieldValue> {
+        Some(FieldValue::Text(self.text()))
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0);
     }
@@ -153,6 +180,10 @@ pub struct FillerBytes<const N: usize>;
 impl<const N: usize> MitchField for FillerBytes<N> {
     const BYTES: usize = N;
     const KIND: FieldKind = FieldKind::FillerBytes;
+
+    fn value(&self) -> Option<FieldValue> {
+        None
+    }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[0; N]);

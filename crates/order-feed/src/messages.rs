@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::fields::{Alpha, FieldKind, FillerBytes, Letter, MitchField, MitchPrice};
+use crate::fields::{Alpha, FieldKind, FieldValue, FillerBytes, Letter, MitchField, MitchPrice};
 
 /// Bytes of the length and the type in front of the fields of each message.
 pub const MESSAGE_HEADER_BYTES: usize = 3;
@@ -169,6 +169,21 @@ macro_rules! messages {
             /// Returns the name in the format's specification.
             pub fn name(&self) -> &'static str {
                 match self { $(MitchMessage::$name(_) => $title),* }
+            }
+
+            pub fn message_type(&self) -> u8 {
+                match self { $(MitchMessage::$name(_) => $type),* }
+            }
+
+            /// Names and contents of the fields, without unused bytes.
+            pub fn fields(&self) -> Vec<(&'static str, FieldValue)> {
+                match self {
+                    $(MitchMessage::$name($name { $($field),* }) => {
+                        let fields: Vec<(&'static str, Option<FieldValue>)> =
+                            vec![$((stringify!($field), MitchField::value($field))),*];
+                        fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+                    })*
+                }
             }
         }
     };

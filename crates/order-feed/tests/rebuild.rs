@@ -4,7 +4,8 @@
 //!             icebergs, hidden orders, stops, batches, pro-rata, kills and deletions.
 //! Holds       after the messages of every command, each rebuilt queue has the orders, prices,
 //!             displayed quantities and places of the engine's; every trade is shown once; no
-//!             message names a hidden order.
+//!             message names a hidden order. The translation to ITCH has the same books and
+//!             trades.
 //! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-order-feed --test rebuild`.
 //!             `TEST_COMMANDS=1000000` plays longer.
 
@@ -20,17 +21,90 @@ use pitwire_engine::Engine;
 use pitwire_model::{
     Command, Decimal, Event, InstrumentId, InstrumentSpec, OrderId, OrderType, Phase, Side, VenueNanos,
 };
-use pitwire_order_feed::{BookBuilder, Letter, MitchMessage, MitchPrice, OrderFeedEncoder, UnitMessages};
+use pitwire_order_feed::itch::ItchMessage;
+use pitwire_order_feed::{
+    BookBuilder, ItchTranslator, Letter, MitchMessage, MitchPrice, OrderFeedEncoder, UnitMessages,
+};
 
 const COMMANDS: usize = 60_000;
 const FIXED_SEEDS: [u64; 2] = [20_260_105, 31_337];
 
-/// A venue, its feed and the book of a reader.
+/// Orders by their references in ITCH, in the order of arrival: instrument, side, price, quantity.
+#[derive(Default)]
+struct ItchBook {
+    orders: Vec<(u64, u16, u8, u32, u32)>,
+    references: BTreeSet<u64>,
+}
+
+impl ItchBook {
+    /// Takes a message as the specification says. Returns the number of a trade that it prints.
+    fn apply(&mut self, message: &ItchMessage) -> Option<u64> {
+        match message {
+            ItchMessage::AddOrder(add) => {
+                let reference = add.order_reference.0;
+                assert!(self.find(reference).is_none(), "{message:?}");
+                self.orders.push((reference, add.stock_locate.0, add.side.0, add.price.0, add.shares.0));
+            }
+            ItchMessage::OrderExecuted(executed) => {
+                self.reduce(executed.order_reference.0, executed.executed_shares.0);
+                return Some(executed.match_number.0);
+            }
+            ItchMessage::OrderExecutedWithPrice(executed) => {
+                self.reduce(executed.order_reference.0, executed.executed_shares.0);
+                return (executed.printable == Letter(b'Y')).then_some(executed.match_number.0);
+            }
+            ItchMessage::OrderCancel(cancel) => {
+                self.reduce(cancel.order_reference.0, cancel.cancelled_shares.0);
+                assert!(self.find(cancel.order_reference.0).is_some(), "a cancel leaves a part: {message:?}");
+            }
+            ItchMessage::OrderDelete(delete) => {
+                let at = self.find(delete.order_reference.0).unwrap_or_else(|| panic!("{message:?}"));
+                self.orders.remove(at);
+            }
+            ItchMessage::OrderReplace(replace) => {
+                let at = self.find(replace.original_order_reference.0).unwrap_or_else(|| panic!("{message:?}"));
+                let (_, locate, side, _, _) = self.orders.remove(at);
+                let reference = replace.new_order_reference.0;
+                assert!(self.references.insert(reference), "the reference {reference} is new");
+                self.orders.push((reference, locate, side, replace.price.0, replace.shares.0));
+            }
+            ItchMessage::Trade(trade) => return Some(trade.match_number.0),
+            ItchMessage::CrossTrade(trade) => return Some(trade.match_number.0),
+            _ => {}
+        }
+        None
+    }
+
+    fn find(&self, reference: u64) -> Option<usize> {
+        self.orders.iter().position(|(known, ..)| *known == reference)
+    }
+
+    fn reduce(&mut self, reference: u64, shares: u32) {
+        let at = self.find(reference).unwrap_or_else(|| panic!("{reference} is not in the book"));
+        let left = self.orders[at].4.checked_sub(shares).expect("no more than displayed");
+        self.orders[at].4 = left;
+        if left == 0 {
+            self.orders.remove(at);
+        }
+    }
+
+    /// Prices and quantities of one side, in the order in which they trade.
+    fn side(&self, locate: u32, side: u8) -> Vec<(i64, u32)> {
+        let own = self.orders.iter().filter(|order| (u32::from(order.1), order.2) == (locate, side));
+        let mut orders: Vec<(i64, u32)> = own.map(|order| (i64::from(order.3) * 10_000, order.4)).collect();
+        orders.sort_by_key(|(price, _)| if side == b'B' { -price } else { *price });
+        orders
+    }
+}
+
+/// A venue, its feed and the books of two readers.
 struct FeedWorld {
     engine: Engine,
     /// `None` before the feed starts.
     encoder: Option<OrderFeedEncoder>,
     reader: BookBuilder,
+    translator: ItchTranslator,
+    itch: ItchBook,
     hidden: BTreeSet<OrderId>,
     /// Number of messages by name.
     counts: BTreeMap<String, u64>,
@@ -38,7 +112,7 @@ struct FeedWorld {
 
 impl FeedWorld {
     fn read(&mut self, bytes: &[u8], expected_trades: &[u64]) {
-        let mut trades = Vec::new();
+        let (mut trades, mut itch_trades) = (Vec::new(), Vec::new());
         for message in UnitMessages::of(bytes) {
             let message = message.expect("a message of the table");
             let (named, trade) = match &message {
@@ -60,9 +134,19 @@ impl FeedWorld {
                 _ => message.name().to_owned(),
             };
             *self.counts.entry(name).or_default() += 1;
+            let (itch, counts) = (&mut self.itch, &mut self.counts);
+            self.translator.translate(&message, &self.reader, &mut |translated| {
+                let mut bytes = Vec::new();
+                translated.encode(&mut bytes);
+                assert_eq!(ItchMessage::decode(&bytes), Ok(translated));
+                itch_trades.extend(itch.apply(&translated));
+                *counts.entry(format!("ITCH {}", translated.name())).or_default() += 1;
+            });
             self.reader.apply(&message).unwrap_or_else(|error| panic!("{error}: {message:?}"));
         }
         assert_eq!(trades, expected_trades, "every trade is shown once, in order");
+        assert_eq!(itch_trades, expected_trades, "every trade is shown once, in order, by ITCH");
+        assert_eq!(self.translator.clipped, 0);
     }
 
     /// Compares all books. `cause` describes the last command.
@@ -75,6 +159,10 @@ impl FeedWorld {
                 let venue = market.book().orders(side).map(|order| (order.id.0, order.price.0 * tick, order.open));
                 let (rebuilt, venue): (Vec<_>, Vec<_>) = (rebuilt.collect(), venue.collect());
                 assert_eq!(rebuilt, venue, "{side:?} of {} after {cause:#?}", market.spec.name);
+                let venue: Vec<_> = venue.into_iter().map(|(_, price, quantity)| (price, quantity)).collect();
+                let letter = if side == Side::Buy { b'B' } else { b'S' };
+                let itch = self.itch.side(id, letter);
+                assert_eq!(itch, venue, "ITCH, {side:?} of {} after {cause:#?}", market.spec.name);
             }
         }
     }
@@ -90,6 +178,8 @@ fn play(seed: u64, counts: &mut BTreeMap<String, u64>) -> usize {
         engine: Engine::new(),
         encoder: None,
         reader: BookBuilder::default(),
+        translator: ItchTranslator::default(),
+        itch: ItchBook::default(),
         hidden: BTreeSet::new(),
         counts: std::mem::take(counts),
     };
@@ -162,6 +252,19 @@ fn rebuilt_books_equal_the_engines_after_every_command() {
         "Add Order",
         "Auction Info",
         "Auction Trade",
+        "ITCH Add Order",
+        "ITCH Broken Trade",
+        "ITCH Cross Trade",
+        "ITCH Net Order Imbalance Indicator",
+        "ITCH Order Cancel",
+        "ITCH Order Delete",
+        "ITCH Order Executed",
+        "ITCH Order Executed With Price",
+        "ITCH Order Replace",
+        "ITCH Stock Directory",
+        "ITCH Stock Trading Action",
+        "ITCH System Event",
+        "ITCH Trade",
         "Off-Book Trade",
         "Order Book Clear",
         "Order Deleted",

@@ -1,13 +1,15 @@
-//! Hostile input for the order-by-order feed: units, messages and a book.
+//! Hostile input for the order-by-order feed: units, messages and a book, and packets of ITCH.
 //!
 //! Does        read the input as a unit and as messages without a header, apply every message to a
-//!             book, and panic when a decoded message has other bytes than the input, or when a
-//!             refused message changes the book.
+//!             book and translate it to ITCH, read the input as a packet of MoldUDP64, and panic
+//!             when a decoded message has other bytes than the input, or when a refused message
+//!             changes the book.
 //! Start at    [`run`].
 
+use pitwire_order_feed::itch::ItchMessage;
 use pitwire_order_feed::{
-    BookBuilder, Letter, MitchEncode, MitchMessage, OrderAdd, OrderDelete, OrderExecution, OrderModify, UnitMessages,
-    UnitWriter,
+    BookBuilder, ItchTranslator, Letter, MitchEncode, MitchMessage, MoldPacket, MoldWriter, OrderAdd, OrderDelete,
+    OrderExecution, OrderModify, UnitMessages, UnitWriter,
 };
 use pitwire_order_feed::{LAYOUTS, MESSAGE_HEADER_BYTES, PricedExecution, Unit};
 
@@ -16,19 +18,64 @@ const BYTES_MAX: usize = 4_096;
 /// Instrument of the book that is compared.
 const INSTRUMENT: u32 = 7;
 
-/// The first byte chooses between a unit and messages without a header.
+/// The first byte chooses between a unit, messages without a header and a packet of MoldUDP64.
 pub fn run(input: &[u8]) {
     let [how, rest @ ..] = input else { return };
     let rest = &rest[..rest.len().min(BYTES_MAX)];
-    let mut book = BookBuilder::default();
-    if how.is_multiple_of(2) {
-        if let Ok(unit) = Unit::read(rest) {
-            unit.messages().flatten().for_each(|message| apply(&mut book, &message));
+    let mut books = HostileBooks::default();
+    match how % 3 {
+        0 => {
+            if let Ok(unit) = Unit::read(rest) {
+                unit.messages().flatten().for_each(|message| books.apply(&message));
+            }
         }
-        return;
+        1 => {
+            check_bytes(rest);
+            UnitMessages::of(rest).flatten().for_each(|message| books.apply(&message));
+        }
+        _ => check_mold_packet(rest),
     }
-    check_bytes(rest);
-    UnitMessages::of(rest).flatten().for_each(|message| apply(&mut book, &message));
+}
+
+/// Checks that the parts of a packet have its messages, and that decoded messages keep their
+/// content.
+fn check_mold_packet(input: &[u8]) {
+    let Some(packet) = MoldPacket::read(input) else { return };
+    let first = packet.header.sequence_number;
+    let messages: Vec<&[u8]> = packet.messages().collect();
+    for message in &messages {
+        let Ok(message) = ItchMessage::decode(message) else { continue };
+        let mut written = Vec::new();
+        message.encode(&mut written);
+        assert_eq!(ItchMessage::decode(&written), Ok(message));
+    }
+    for skipped in 0..messages.len().min(20) {
+        let Some(part) = packet.part(first.saturating_add(skipped as u64), 3) else { continue };
+        let part = MoldPacket::read(&part).expect("a part is a packet");
+        let kept: Vec<&[u8]> = part.messages().collect();
+        assert!(messages[skipped..].starts_with(&kept), "a part has the messages of its packet");
+    }
+}
+
+#[derive(Default)]
+struct HostileBooks {
+    book: BookBuilder,
+    translator: ItchTranslator,
+}
+
+impl HostileBooks {
+    fn apply(&mut self, message: &MitchMessage) {
+        let HostileBooks { book, translator } = self;
+        translator.translate(message, book, &mut |translated| {
+            let mut bytes = Vec::new();
+            translated.encode(&mut bytes);
+            assert_eq!(ItchMessage::decode(&bytes), Ok(translated));
+        });
+        let before = (book.order_count(), book.checksum(INSTRUMENT));
+        if book.apply(message).is_err() {
+            assert_eq!((book.order_count(), book.checksum(INSTRUMENT)), before, "a refused message changed the book");
+        }
+    }
 }
 
 /// Checks that the first message has the bytes of the input, except where the format has unused
@@ -51,14 +98,8 @@ fn check_bytes(input: &[u8]) {
     }
 }
 
-fn apply(book: &mut BookBuilder, message: &MitchMessage) {
-    let before = (book.order_count(), book.checksum(INSTRUMENT));
-    if book.apply(message).is_err() {
-        assert_eq!((book.order_count(), book.checksum(INSTRUMENT)), before, "a refused message changed the book");
-    }
-}
-
-/// A life of an order as a unit and as messages, and one message of each type with zeros.
+/// A life of an order as a unit and as messages, one message of each type with zeros, and packets
+/// of MoldUDP64.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let (nanosecond, order_id, side) = (1, 5, Letter(b'B'));
@@ -82,5 +123,13 @@ pub fn seeds() -> Vec<Vec<u8>> {
         message[2] = layout.message_type;
         seeds.push([&[1], message.as_slice()].concat());
     }
+    let mut writer = MoldWriter::new(*b"0000000001");
+    for (message_type, bytes) in ItchMessage::LENGTHS {
+        let mut message = vec![0; *bytes];
+        message[0] = *message_type;
+        writer.add(&message, |_, _| {});
+    }
+    writer.finish(|_, packet| seeds.push([&[2], packet].concat()));
+    seeds.push([&[2], writer.heartbeat().as_slice()].concat());
     seeds
 }

@@ -1,6 +1,6 @@
 //! `pitwire up`: the venue.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::listen_options::{self, listen};
 use pitwire_net::local_addresses::{own_addresses, reachable};
 use pitwire_net::{Server, SystemClock, stop_signals};
-use pitwire_order_feed_network::{FeedAddresses, OrderFeed};
+use pitwire_order_feed_network::{FeedAddresses, OrderFeed, RecoveryPort};
 use pitwire_sbe_gateway::{CtxMembers, EntrySchema, SbeGateway};
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
@@ -104,6 +104,10 @@ pub struct Up {
     /// one. It needs no login and has no encryption
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, requires = "order_feed")]
     order_feed_recovery: Option<SocketAddr>,
+    /// Encoding of the order-by-order feed. With itch, --order-feed-recovery takes requests of
+    /// MoldUDP64 over UDP
+    #[arg(long, value_enum, value_name = "NAME", default_value = "mitch", requires = "order_feed")]
+    order_feed_encoding: OrderFeedEncoding,
     /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -169,6 +173,14 @@ pub struct Up {
     /// "order_feed_recovery":"ADDR:PORT"
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderFeedEncoding {
+    /// MITCH 4.07, with replays and snapshots over TCP
+    Mitch,
+    /// ITCH 5.0 in packets of MoldUDP64
+    Itch,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -263,7 +275,7 @@ impl Up {
         let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
         let binary = self.sbe.map(|address| listen(address, "--sbe")).transpose()?;
         let cointossx = self.cointossx.map(|address| listen(address, "--cointossx")).transpose()?;
-        let recovery = self.order_feed_recovery.map(|address| listen(address, "--order-feed-recovery")).transpose()?;
+        let recovery = self.order_feed_recovery.map(|address| self.recovery_port(address)).transpose()?;
         // Check the certificate before opening the data, too.
         let files = self.tls_files.pair();
         let mut tls = match (&secure, files) {
@@ -364,9 +376,31 @@ impl Up {
         Ok(())
     }
 
+    fn recovery_port(&self, address: SocketAddr) -> Result<RecoveryPort, Failure> {
+        const OPTION: &str = "--order-feed-recovery";
+        match self.order_feed_encoding {
+            OrderFeedEncoding::Mitch => Ok(listen(address, OPTION)?.into()),
+            OrderFeedEncoding::Itch => UdpSocket::bind(address).map(RecoveryPort::Itch).map_err(|error| {
+                Failure::new(format!("{OPTION} {address} cannot be opened: {error}"))
+                    .remedy("give it a UDP port of this host that no other program uses")
+            }),
+        }
+    }
+
     /// Starts the order-by-order feed.
-    fn order_feed(&self, recovery: TcpListener, service: &VenueService) -> Result<OrderFeed, Failure> {
+    fn order_feed(&self, recovery: RecoveryPort, service: &VenueService) -> Result<OrderFeed, Failure> {
         let (engine, at) = (service.venue.engine(), service.venue.now());
+        let encoding = recovery.encoding();
+        if self.order_feed_encoding == OrderFeedEncoding::Itch
+            && let Some(market) = engine.markets().iter().find(|market| !encoding.includes(&market.spec))
+        {
+            let (name, tick) = (&market.spec.name, market.spec.tick);
+            return Err(Failure::new(format!(
+                "--order-feed-encoding itch has no room for {name} with ticks of {tick}: expected at most four \
+                 decimals, prices up to 429,496.7295 and an instrument id up to 65,535"
+            ))
+            .remedy("use --order-feed-encoding mitch, or define the instrument with coarser ticks"));
+        }
         OrderFeed::start(FeedAddresses { lines: self.order_feed.clone(), recovery }, engine, at).map_err(|error| {
             Failure::new(format!("cannot start the order feed: {error}"))
                 .remedy("check --order-feed, or start without it")
