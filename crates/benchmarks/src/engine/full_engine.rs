@@ -39,7 +39,7 @@ impl FullEngine {
 /// Returns the commands that define the market: one spot instrument with a tick and a lot of 1, 64
 /// accounts with unlimited credit, continuous trading. Self-match prevention is on with one group
 /// per order, so that its check runs and never cancels anything.
-fn definitions() -> Vec<Command> {
+pub(crate) fn definitions() -> Vec<Command> {
     let currency =
         |id, name: &str| Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 0 });
     let instrument = InstrumentSpec {
@@ -67,6 +67,37 @@ fn definitions() -> Vec<Command> {
     commands
 }
 
+/// Returns the command of an operation.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) fn command(op: &Operation) -> Command {
+    let order = OrderId(op.id);
+    let account = AccountId((op.id % ACCOUNTS) as u32);
+    let price = Ticks(i64::from(op.price));
+    let lots = Lots(u64::from(op.quantity));
+    match op.kind {
+        OperationKind::Cancel => Command::Cancel { account, order },
+        OperationKind::Replace => {
+            Command::Amend(Amend { account, order, price, lots, priority: Priority::AlwaysLose, ..Amend::PLAIN })
+        }
+        kind => Command::Enter(NewOrder {
+            id: order,
+            account,
+            instrument: ONLY_INSTRUMENT,
+            side: op.side,
+            order_type: if kind == OperationKind::Market { OrderType::Market } else { OrderType::Limit { price } },
+            lots,
+            tif: match kind {
+                OperationKind::Immediate => TimeInForce::ImmediateOrCancel,
+                OperationKind::Market => TimeInForce::Day,
+                _ => TimeInForce::GoodTillCancel,
+            },
+            match_group: MatchGroup::Order,
+            ..NewOrder::PLAIN
+        }),
+    }
+}
+
 impl Matcher for FullEngine {
     #[inline]
     fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>) {
@@ -74,33 +105,8 @@ impl Matcher for FullEngine {
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation)]
     fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
-        let order = OrderId(op.id);
-        let account = AccountId((op.id % ACCOUNTS) as u32);
-        let price = Ticks(i64::from(op.price));
-        let lots = Lots(u64::from(op.quantity));
-        let command = match op.kind {
-            OperationKind::Cancel => Command::Cancel { account, order },
-            OperationKind::Replace => {
-                Command::Amend(Amend { account, order, price, lots, priority: Priority::AlwaysLose, ..Amend::PLAIN })
-            }
-            kind => Command::Enter(NewOrder {
-                id: order,
-                account,
-                instrument: ONLY_INSTRUMENT,
-                side: op.side,
-                order_type: if kind == OperationKind::Market { OrderType::Market } else { OrderType::Limit { price } },
-                lots,
-                tif: match kind {
-                    OperationKind::Immediate => TimeInForce::ImmediateOrCancel,
-                    OperationKind::Market => TimeInForce::Day,
-                    _ => TimeInForce::GoodTillCancel,
-                },
-                match_group: MatchGroup::Order,
-                ..NewOrder::PLAIN
-            }),
-        };
+        let command = command(op);
         // A command without a label owns no memory. The compiler cannot see that nothing needs to
         // be dropped.
         let stamped =
