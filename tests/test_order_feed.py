@@ -1,6 +1,8 @@
 """The order-by-order feed of the real binary, read by a decoder that was written from the docs."""
 
+import contextlib
 import json
+import random
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,13 +149,19 @@ def test_a_book_from_the_json_channel_equals_the_venue(data: Path) -> None:
             until(lambda: equals_venue(late), "the book of a late subscriber")
 
 
+def free_line() -> str:
+    """A UDP address for another process. Its loopback address is chosen by chance, and its port is
+    none that the system hands out, so that no other process takes it in the meantime."""
+    while True:
+        host = ".".join(["127", *(str(random.randrange(1, 255)) for _ in range(3))])
+        port = random.randrange(20_000, 30_000)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+            probe.bind((host, port))
+            return f"{host}:{port}"
+
+
 def test_feed_check_reports_both_lines_and_the_books(data: Path) -> None:
-    ports = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
-    for port in ports:
-        port.bind(("127.0.0.1", 0))
-    lines = ",".join(f"127.0.0.1:{port.getsockname()[1]}" for port in ports)
-    for port in ports:
-        port.close()
+    lines = f"{free_line()},{free_line()}"
     options = ["--durability", "memory", "--order-feed", lines, "--order-feed-recovery", "127.0.0.1:0"]
     with Venue(data, extra=options) as venue:
         check = ["feed-check", "--lines", lines, "--recovery", recovery_address(venue), "--seconds", "3"]
@@ -170,6 +178,15 @@ def test_feed_check_reports_both_lines_and_the_books(data: Path) -> None:
         assert silent.returncode == 1 and "line A" in silent.stderr and "received nothing" in silent.stderr
     gone = run_pitwire(*check)
     assert gone.returncode == 1 and "--order-feed-recovery" in gone.stderr and len(gone.stderr.splitlines()) == 1
+
+
+def test_feed_bench_reads_everything_from_lossy_lines() -> None:
+    ended = run_pitwire("feed-bench", "--messages", "20000", "--lost", "10", "--json")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["messages"] >= 20_000 and report["rebuilt_per_s"] > 0
+    lossy = report["lossy"]
+    assert min(lossy["lost_datagrams"]) > 0 and lossy["replays"] > 0, lossy
 
 
 def test_a_new_start_of_the_venue_ends_recovery_connections(data: Path) -> None:

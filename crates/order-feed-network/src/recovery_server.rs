@@ -57,6 +57,7 @@ const TOO_MANY_SNAPSHOTS: Letter = Letter(b'c');
 
 struct Recovery {
     feed: SharedFeed,
+    send_patience: Duration,
     replays: Mutex<RateLimit>,
     snapshots: Mutex<RateLimit>,
     transfers: Semaphore,
@@ -98,10 +99,15 @@ impl Drop for ConnectionPermit {
 ///
 /// Fails if the listener cannot be used.
 pub(crate) async fn serve(listener: TcpListener, feed: SharedFeed) -> io::Result<()> {
+    serve_with(SEND_PATIENCE, listener, feed).await
+}
+
+async fn serve_with(send_patience: Duration, listener: TcpListener, feed: SharedFeed) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let counters = Arc::clone(&feed.lock().counters);
     let recovery = Arc::new(Recovery {
         feed,
+        send_patience,
         replays: Mutex::new(RateLimit::new(REPLAY_LIMIT.0, REPLAY_LIMIT.1)),
         snapshots: Mutex::new(RateLimit::new(SNAPSHOT_LIMIT.0, SNAPSHOT_LIMIT.1)),
         transfers: Semaphore::new(MAX_SNAPSHOTS_AT_ONCE),
@@ -248,7 +254,7 @@ impl Client<'_> {
 
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         for part in bytes.chunks(SEND_BYTES) {
-            timeout(SEND_PATIENCE, self.socket.write_all(part))
+            timeout(self.recovery.send_patience, self.socket.write_all(part))
                 .await
                 .map_err(|_| late("the client does not read"))??;
         }
@@ -266,4 +272,77 @@ fn invalid(what: String) -> io::Error {
 
 fn late(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::Ordering;
+    use std::thread;
+
+    use pitwire_order_feed::{AuctionTrade, LoginRequest};
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+    use crate::counters::FeedCounters;
+    use crate::packet_encoder::PacketEncoder;
+
+    /// Bound of every wait. A test that passes does not come near it.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const MESSAGES: u16 = 60_000;
+
+    fn request(message: &impl MitchEncode) -> Vec<u8> {
+        let (mut encoded, mut units, mut request) = (Vec::new(), UnitWriter::unnumbered(), Vec::new());
+        message.encode(&mut encoded);
+        units.add(&encoded, |_, _| {});
+        units.finish(|_, unit| request.extend_from_slice(unit));
+        request
+    }
+
+    /// Connects with small buffers and logs in.
+    fn log_in(address: SocketAddr) -> std::net::TcpStream {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4_096).unwrap();
+        socket.connect(&address.into()).unwrap();
+        let mut socket = std::net::TcpStream::from(socket);
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(&request(&LoginRequest::default())).unwrap();
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).unwrap();
+        socket
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_closed_and_others_are_served() {
+        let counters = Arc::new(FeedCounters::default());
+        let feed = SharedFeed::new(PacketEncoder::mitch(), Vec::new(), Arc::clone(&counters));
+        let mut messages = Vec::new();
+        (0..MESSAGES).for_each(|_| AuctionTrade::default().encode(&mut messages));
+        feed.lock().take(&messages);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        SockRef::from(&listener).set_send_buffer_size(4_096).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        // The thread ends with the process.
+        thread::spawn(move || {
+            let server = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            server.block_on(serve_with(Duration::from_millis(100), listener, feed))
+        });
+        let mut silent = log_in(address);
+        let replay = ReplayRequest { market_data_group: Letter(b'P'), first_message: 1, count: MESSAGES };
+        // The answers have about 19 MB, and the buffers of both ends a few KB.
+        silent.write_all(&request(&replay).repeat(4)).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while counters.slow.load(Ordering::Relaxed) == 0 {
+            drop(log_in(address));
+            assert!(Instant::now() < deadline, "the venue waits for the client");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut rest = Vec::new();
+        // A reset also ends the connection.
+        drop(silent.read_to_end(&mut rest));
+        assert!(rest.len() < messages.len(), "{} bytes were sent", rest.len());
+        assert_eq!(counters.slow.load(Ordering::Relaxed), 1);
+    }
 }

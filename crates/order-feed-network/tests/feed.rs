@@ -11,7 +11,7 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -137,7 +137,7 @@ fn play(seed: u64, lost_percent: u64) -> (FeedReader, FeedReader) {
     let lines: Vec<LossyLine> = (0..2).map(|line| LossyLine::start(lost_percent, seed + line)).collect();
     let addresses = FeedAddresses {
         lines: lines.iter().map(|line| line.address).collect(),
-        recovery: TcpListener::bind(local(0)).unwrap(),
+        recovery: TcpListener::bind(local(0)).unwrap().into(),
     };
     let mut feed = OrderFeed::start(addresses, &engine, VenueNanos(0)).unwrap();
     let mut first = join(feed.recovery_address(), &lines);
@@ -213,7 +213,7 @@ fn wait_for(reader: &mut FeedReader, what: &str, is_there: impl Fn(&FeedReader) 
 
 fn start_feed(recovery: TcpListener, lines: &[LossyLine], engine: &Engine) -> OrderFeed {
     let lines = lines.iter().map(|line| line.address).collect();
-    OrderFeed::start(FeedAddresses { lines, recovery }, engine, VenueNanos(0)).unwrap()
+    OrderFeed::start(FeedAddresses { lines, recovery: recovery.into() }, engine, VenueNanos(0)).unwrap()
 }
 
 fn world() -> (Engine, Stamper) {
@@ -266,4 +266,46 @@ fn forged_datagrams_change_nothing_and_are_counted() {
     assert_eq!(reader.next_number(), before, "the venue was asked, and it did not send these messages");
     assert_eq!((reader.counts().snapshots, reader.counts().misfits), (1, 0));
     assert_eq!(difference(&engine, &reader), None);
+}
+
+/// Returns a free port of a multicast group, and the address from which this host sends to it.
+/// `None` if the system has no route to multicast groups.
+fn multicast_line() -> Option<(SocketAddr, IpAddr)> {
+    let group = Ipv4Addr::new(239, 255, 77, 1);
+    let port = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.local_addr()).ok()?.port();
+    let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    probe.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).ok()?;
+    probe.connect((group, port)).ok()?;
+    probe.send(b"probe").ok()?;
+    Some(((group, port).into(), probe.local_addr().ok()?.ip()))
+}
+
+#[test]
+fn two_readers_of_a_host_receive_a_multicast_group() {
+    let Some((line, source)) = multicast_line() else {
+        println!("skipped two_readers_of_a_host_receive_a_multicast_group: no route to multicast groups");
+        return;
+    };
+    let (mut engine, mut stamper) = world();
+    let addresses = FeedAddresses { lines: vec![line], recovery: TcpListener::bind(local(0)).unwrap().into() };
+    let mut feed = OrderFeed::start(addresses, &engine, VenueNanos(0)).unwrap();
+    let options =
+        ReaderOptions { lines: vec![line], recovery: feed.recovery_address(), source: Some(source), interface: None };
+    let mut readers = [0, 1].map(|_| FeedReader::join(options.clone()).unwrap());
+    let mut flow = Flow::new(7);
+    for _ in 0..500 {
+        stamper.at.0 += flow.wait();
+        let next = stamper.seq.next();
+        let stamped = stamper.stamp(flow.command(next, VenueNanos(stamper.at.0 + 1000)));
+        let mut events = Vec::new();
+        engine.apply(&stamped, &mut events);
+        flow.learn(&events);
+        feed.observe(stamped.at, &events, &engine);
+    }
+    feed.release(&engine, stamper.at);
+    for reader in &mut readers {
+        catch_up(&engine, reader, &BTreeSet::new());
+        let counts = reader.line_counts(0);
+        assert!(counts.units > 0 && counts.foreign == 0, "{counts:?}");
+    }
 }

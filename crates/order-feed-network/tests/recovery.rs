@@ -23,7 +23,7 @@ fn start() -> OrderFeed {
     let recovery = TcpListener::bind(local(0)).unwrap();
     // Nothing listens there.
     let lines = vec![local(9)];
-    OrderFeed::start(FeedAddresses { lines, recovery }, &Engine::new(), VenueNanos(0)).unwrap()
+    OrderFeed::start(FeedAddresses { lines, recovery: recovery.into() }, &Engine::new(), VenueNanos(0)).unwrap()
 }
 
 fn counter(feed: &OrderFeed, name: &str) -> u64 {
