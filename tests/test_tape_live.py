@@ -237,6 +237,27 @@ def test_messages_in_fragments_keep_their_envelope(tmp_path: Path, is_tls: bool)
         json.loads(message)
 
 
+@pytest.mark.parametrize("fragment", [[], ["--fragment", "120"]])
+def test_a_compressed_message_keeps_its_envelope_at_its_place(tmp_path: Path, fragment: list[str]) -> None:
+    truth = tmp_path / "truth.csv"
+    options = ["--dialect", "plain", "--payload-bytes", "1000", "--rate", "2000", "--envelope", "--truth", str(truth)]
+    feed = Feed(tmp_path, "--live", "--compress", *options, *fragment, "--trades", "200", "--start-with", "2")
+    with connect(feed.url, compression=None) as plain, connect(feed.url, compression="deflate") as compressed:
+        assert plain.response.headers.get("Sec-WebSocket-Extensions") is None
+        agreed = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+        assert compressed.response.headers["Sec-WebSocket-Extensions"] == agreed
+        compressed.send("x" * 500)
+        (own, _), (messages, code) = read_all(plain), read_all(compressed)
+    feed.wait()
+    assert code == 1000
+    assert sequences(own) == sequences(messages) == list(range(1, 201))
+    # Only the time of sending and the connection differ.
+    assert [text[:58] + text[108:] for text in own] == [text[:58] + text[108:] for text in messages]
+    for message, row in zip(messages, Truth(truth).of(2), strict=True):
+        assert fields(message) == tuple(int(row[name]) for name in ("sequence", "due_ns", "sent_ns", "connection"))
+        assert int(row["bytes"]) == len(message) == 1000
+
+
 def test_a_silent_connection_stays_open_and_the_others_go_on(tmp_path: Path) -> None:
     truth, script = tmp_path / "truth.csv", tmp_path / "faults.toml"
     script.write_text('[[fault]]\nkind = "silence"\nat = [50]\nconnection = 1\n')

@@ -18,6 +18,7 @@ from pathlib import Path
 from conform.connector import SCHEMA, BadConnector, Connector, Process
 from conform.server import (
     BINARY,
+    COMPRESSED,
     CONTINUATION,
     PING,
     PONG,
@@ -26,6 +27,7 @@ from conform.server import (
     PeerGone,
     Server,
     certificate,
+    deflated,
     envelope,
     frame,
     send_at_rate,
@@ -441,6 +443,41 @@ def check_tls(connector: Connector, _short: bool) -> str:
     return "the certificate of LAB_CA is trusted, another one is not"
 
 
+def check_compression(connector: Connector, _short: bool) -> str:
+    """With LAB_COMPRESS=1 it offers permessage-deflate, and stores messages inflated. A server need
+    not take the offer up."""
+    if not connector.compression:
+        return "not offered"
+    subscription = '{"method":"SUBSCRIBE","params":[' + ",".join(['"btcusdt@trade"'] * 50) + "]}"
+    long = envelope(2, 1, 1) + f'"x":"{"price " * 100_000}"}}'
+    messages = [envelope(1, 1, 1) + '"x":1}', long, "{}", "ä€😀" * 300]
+    for compresses in (True, False):
+        with session(connector) as one:
+            one.server.compresses = compresses
+            _, peer = one.open(compress="1", payload="all", subscribe=subscription)
+            offer = peer.headers.get("sec-websocket-extensions", "none")
+            if "permessage-deflate" not in offer:
+                raise Failed(f"Sec-WebSocket-Extensions: {offer!r}, expected an offer of permessage-deflate")
+            expect("subscription", peer.receive_until(TEXT).payload, subscription.encode())
+            for message in messages:
+                if not compresses:
+                    peer.text(message)
+                    continue
+                stored = 108 if message.startswith('{"seq":"') else 0
+                body = deflated(message.encode(), stored)
+                middle = len(body) // 2
+                peer.send(frame(TEXT, body, reserved=COMPRESSED))
+                # Again in two frames, and again without compression.
+                peer.send(frame(TEXT, body[:middle], fin=False, reserved=COMPRESSED))
+                peer.send(frame(CONTINUATION, body[middle:]))
+                peer.text(message)
+            peer.finish()
+            one.exited(0)
+            found = [bytes(body).decode() for body in one.stored().payloads.values()]
+        expect("payloads", found, [m for m in messages for _ in range(3 if compresses else 1)])
+    return "compressed messages are stored inflated"
+
+
 def check_stop(connector: Connector, _short: bool) -> str:
     """SIGTERM and the exit file end the connector with code 0. Every received message is stored."""
     details = []
@@ -598,6 +635,7 @@ CHECKS: dict[str, Callable[[Connector, bool], str]] = {
     "lost connection": check_lost,
     "reconnect": check_reconnect,
     "TLS": check_tls,
+    "compression": check_compression,
     "stop": check_stop,
     "stamps": check_stamps,
     "locked file": check_locked,

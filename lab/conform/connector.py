@@ -39,6 +39,7 @@ class Connector:
     run: list[str]
     busy_wait: bool
     tls: bool = False
+    compression: bool = False
     variants: dict[str, dict] = field(default_factory=dict)
 
     @classmethod
@@ -55,7 +56,7 @@ class Connector:
         expected = {name: kind for name, kind in cls.__annotations__.items() if name != "folder"}
         if unknown := sorted(set(fields) - set(expected)):
             raise BadConnector(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(expected)}")
-        if missing := sorted(set(expected) - set(fields) - {"tls", "variants"}):
+        if missing := sorted(set(expected) - set(fields) - {"tls", "compression", "variants"}):
             raise BadConnector(f"{path}: the key {missing[0]!r} is missing")
         for name, kind in expected.items():
             if name not in fields:

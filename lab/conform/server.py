@@ -7,11 +7,15 @@ import ssl
 import struct
 import subprocess
 import time
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
+DEFLATE = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+DEFLATE_TAIL = b"\x00\x00\xff\xff"
+COMPRESSED = 4  # the reserved bit of a compressed message
 
 
 class PeerGone(Exception):
@@ -47,6 +51,14 @@ def close_frame(code: int) -> bytes:
     return frame(CLOSE, struct.pack("!H", code))
 
 
+def deflated(payload: bytes, stored: int = 0) -> bytes:
+    """The payload of a compressed message. Its first bytes are a stored block, as the feed does."""
+    block = b"\x00" + struct.pack("<HH", stored, stored ^ 0xFFFF) + payload[:stored] if stored else b""
+    compressor = zlib.compressobj(6, zlib.DEFLATED, -15)
+    rest = compressor.compress(payload[stored:]) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    return block + rest.removesuffix(DEFLATE_TAIL)
+
+
 def envelope(sequence: int, due_ns: int, sent_ns: int, connection: int = 1) -> str:
     """The envelope of contracts/lab-connector.md, without the rest of the object."""
     return f'{{"seq":"{sequence:019}","due_ns":"{due_ns:019}","sent_ns":"{sent_ns:019}","conn":"{connection:06}",'
@@ -55,7 +67,7 @@ def envelope(sequence: int, due_ns: int, sent_ns: int, connection: int = 1) -> s
 class Peer:
     """One connection of the connector, after the opening handshake."""
 
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
+    def __init__(self, connection: socket.socket, seconds: float, compresses: bool = False) -> None:
         self.socket = connection
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(seconds)
@@ -68,6 +80,7 @@ class Peer:
         accept = base64.b64encode(hashlib.sha1(key + GUID).digest()).decode()
         self.send(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            + (f"Sec-WebSocket-Extensions: {DEFLATE}\r\n".encode() if compresses else b"")
             + f"Sec-WebSocket-Accept: {accept}\r\n\r\n".encode()
         )
 
@@ -92,6 +105,8 @@ class Peer:
             raise PeerGone("the connector sent a frame without a mask")
         mask = self._take(4)
         payload = bytes(byte ^ mask[at % 4] for at, byte in enumerate(self._take(length)))
+        if first >> 4 & COMPRESSED:
+            payload = zlib.decompressobj(-15).decompress(payload + DEFLATE_TAIL)
         return Frame(first & 0x0F, payload)
 
     def receive_until(self, opcode: int) -> Frame:
@@ -155,10 +170,11 @@ class Server:
     """A listener on a free port of the loopback interface, with TLS if there are settings for
     it."""
 
-    def __init__(self, settings: ssl.SSLContext | None = None) -> None:
+    def __init__(self, settings: ssl.SSLContext | None = None, compresses: bool = False) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.settings = settings
+        self.compresses = compresses
         self.url = f"{'wss' if settings else 'ws'}://127.0.0.1:{self.port}/stream?name=conformance"
 
     def accept(self, seconds: float = 30) -> Peer:
@@ -170,7 +186,7 @@ class Server:
                 connection = self.settings.wrap_socket(connection, server_side=True)
         except OSError as error:
             raise PeerGone(f"the connector did not connect: {error}") from error
-        return Peer(connection, seconds)
+        return Peer(connection, seconds, self.compresses)
 
     def close(self) -> None:
         self.listener.close()

@@ -37,6 +37,7 @@ FAULTS = {
     "reconnects slowly": (("connector.py", UNTIL, f"        await asyncio.sleep(0.4)\n{UNTIL}"), "reconnect"),
     "counts characters": (("connector.py", "len(message.encode())", "len(message)"), "content"),
     "hides a full disk": (("capture.py", "            return 6\n", "            return code\n"), "full disk"),
+    "never compresses": (("library.py", 'os.environ.get("LAB_COMPRESS") == "1"', "False"), "compression"),
     "has a small limit": (("library.py", "16 << 20", "1 << 20"), "content"),
 }
 

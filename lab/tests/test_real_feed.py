@@ -154,3 +154,28 @@ def test_the_reference_receiver_is_measured_and_not_compared(tmp_path: Path) -> 
     assert reference.runs == 1
     assert 0 < reference.quantiles[0.5] <= reference.maximum
     assert connectors.REFERENCE_NAME in report.write(found, results, "test").read_text()
+
+
+FACTORS = {
+    "tls": True,
+    "compression": True,
+    "fragment_bytes": 124,
+    "payload_bytes": 1_000,
+    "subscribe": '{"method":"SUBSCRIBE"}',
+}
+
+
+def test_every_factor_has_its_table_and_loses_nothing(tmp_path: Path) -> None:
+    name = "python-websockets"
+    program = connectors.load(connectors.CONNECTORS / name)
+    if problem := program.problem():
+        pytest.skip(problem)
+    usual = {"rate": 300, "blocks": 1, "warm_up_s": 0, "measured_s": 0.5, "spin_us": 0, "reference": False}
+    tables = [usual | {"name": "base"}] + [usual | {"name": f"t{n}", key: FACTORS[key]} for n, key in enumerate(FACTORS)]
+    results = ResultFolder(tmp_path / "results")
+    study = {"name": "real", "connectors": [name], "timed": tables, "limits": {"noisy_runs": "flag"}}
+    wanted = Study.model_validate(study | {"analysis": {"resamples": 100}})
+    run_study(wanted, tmp_path, results, {name: program})
+    found = analysis.analyse(results)
+    assert [(table.costs[0].sent, table.costs[0].missing) for table in found.timed] == [(150, 0)] * len(tables)
+    assert [factor.setting for factor in found.factors] == list(FACTORS)

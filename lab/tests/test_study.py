@@ -109,6 +109,17 @@ def test_a_table_with_tls_leaves_out_programs_without_it() -> None:
     assert [r.connectors for r in runs if isinstance(r, JoinedRun)] == [("a", "b"), ("a",)]
 
 
+def test_a_table_with_compression_leaves_out_programs_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = {"name": "small", "rate": 100, "blocks": 1, "measured_s": 1, "compression": True}
+    wanted = Study.model_validate({"name": "s", "connectors": ["a", "b"], "timed": [timed]})
+    runs = study.plan(wanted, ["a", "b"], "reference", without_compression=["b", "reference"])
+    assert [r.connector for r in runs if isinstance(r, TimedRun)] == ["a"]
+    monkeypatch.setenv("PITWIRE_BIN", __file__)
+    assert "--compress" in feed_command(runs[0], 1, tmp_path, tmp_path, 1)
+
+
 def test_a_live_run_has_the_connectors_that_its_url_allows() -> None:
     live = {"measured_s": 1, "name": "open", "url": "ws://127.0.0.1:1/"}
     secure = {"measured_s": 1, "name": "secret", "url": "wss://example.org/stream"}

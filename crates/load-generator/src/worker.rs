@@ -595,7 +595,7 @@ impl Worker<'_> {
             match self.handshake.judge(bytes) {
                 Ok(Some(opened)) => {
                     at = opened.head_bytes;
-                    self.opened(slot, opened.is_compressed);
+                    self.opened(slot, opened.deflate.is_some());
                 }
                 Ok(None) => {}
                 Err(unopened) => return self.open_failed(slot, unopened.into()),

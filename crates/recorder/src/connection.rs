@@ -108,7 +108,7 @@ impl<'a> ReaderConnection<'a> {
 
     /// Serves the connection from the first byte to the last.
     pub fn serve(mut self) {
-        let (target, answer) = match handshake::receive(&mut self.socket, &mut self.incoming, &self.state.stop) {
+        let (target, answer) = match handshake::receive(&mut self.socket, &mut self.incoming, &self.state.stop, None) {
             Ok(upgrade) => upgrade,
             Err(Some(response)) => return self.refuse(&response),
             Err(None) => return,

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Receives a handshake and removes it from `incoming`. Returns the target of the request and the
-/// answer to it.
+/// answer to it. `deflate` says how messages are compressed for readers that offer it.
 ///
 /// # Errors
 /// Returns the response that refuses the request, or `None` if the connection has broken or `stop`
@@ -40,10 +40,11 @@ pub fn receive(
     socket: &mut ServerSocket,
     incoming: &mut Vec<u8>,
     stop: &AtomicBool,
+    deflate: Option<Policy>,
 ) -> Result<(String, HandshakeAnswer), Option<HttpResponse>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match parse(incoming) {
+        match parse(incoming, deflate) {
             Handshake::Partial => {}
             Handshake::Refused(response) => return Err(Some(response)),
             Handshake::Upgrade { target, answer, bytes } => {
@@ -65,7 +66,7 @@ pub fn receive(
     }
 }
 
-pub fn parse(input: &[u8]) -> Handshake {
+pub fn parse(input: &[u8], deflate: Option<Policy>) -> Handshake {
     let head = match head::parse(input, &LIMITS) {
         HeadParseResult::NeedMore => return Handshake::Partial,
         HeadParseResult::Refuse(refusal) => return Handshake::Refused(HttpResponse::refusing(refusal)),
@@ -78,7 +79,7 @@ pub fn parse(input: &[u8]) -> Handshake {
         let reason = "this is a WebSocket feed: connect with ws://, version 13";
         return Handshake::Refused(HttpResponse::refusing(HeadRefusal { status: 426, reason }));
     }
-    match head.upgrade(None::<Policy>) {
+    match head.upgrade(deflate) {
         Ok(answer) => Handshake::Upgrade { target: head.target.to_owned(), answer, bytes: head.head_bytes },
         Err(refusal) => Handshake::Refused(HttpResponse::refusing(refusal)),
     }
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     fn verdict(request: &str) -> String {
-        match parse(request.as_bytes()) {
+        match parse(request.as_bytes(), None) {
             Handshake::Partial => "partial".into(),
             Handshake::Upgrade { .. } => "101".into(),
             Handshake::Refused(response) => response.status.to_string(),

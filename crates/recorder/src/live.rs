@@ -9,6 +9,7 @@
 //! Start at    [`LiveFeed::run`]. contracts/lab-connector.md has the formats.
 
 mod arrivals;
+mod compression;
 mod connection;
 mod envelope;
 mod faults;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 pub use arrivals::{ArrivalLaw, MessageTimes};
+pub use compression::STORED_HEADER_BYTES;
 pub use envelope::ENVELOPE_BYTES;
 pub use faults::{FaultKind, FaultScript};
 pub use plain::PlainFeed;

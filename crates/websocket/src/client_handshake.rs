@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::address::Address;
-use crate::extension::Offer;
+use crate::extension::{DeflateAgreement, Offer};
 use crate::handshake::accept_key;
 use crate::head::HEADERS_MAX;
 
@@ -29,7 +29,8 @@ pub struct ClientHandshake {
 pub struct HandshakeOutcome {
     /// Length of the response's head in bytes. Frames follow it.
     pub head_bytes: usize,
-    pub is_compressed: bool,
+    /// Compression that the server accepted.
+    pub deflate: Option<DeflateAgreement>,
 }
 
 /// Why the response does not open the connection. Quotes from it are short and without control
@@ -140,7 +141,7 @@ impl ClientHandshake {
             None => Err("it takes up an extension that was not offered"),
         };
         match agreed {
-            Ok(agreed) => Ok(Some(HandshakeOutcome { head_bytes, is_compressed: agreed.is_some() })),
+            Ok(deflate) => Ok(Some(HandshakeOutcome { head_bytes, deflate })),
             Err(why) => not(why),
         }
     }
@@ -171,7 +172,7 @@ mod tests {
             Ok(None) => "more".into(),
             Ok(Some(opened)) => format!(
                 "open{}, {} left",
-                if opened.is_compressed { " compressed" } else { "" },
+                if opened.deflate.is_some() { " compressed" } else { "" },
                 answer.len() - opened.head_bytes
             ),
             Err(refusal) => refusal.to_string(),

@@ -34,6 +34,11 @@ public:
             tls.handshake(asio::ssl::stream_base::client);
         }
         socket_.read_message_max(message_most);
+        if (setting("LAB_COMPRESS") == "1") {
+            websocket::permessage_deflate deflate;
+            deflate.client_enable = true;
+            socket_.set_option(deflate);
+        }
         socket_.handshake(url.authority, url.target);
         if (const std::string text = setting("LAB_SUBSCRIBE"); !text.empty()) socket_.write(asio::buffer(text));
     }

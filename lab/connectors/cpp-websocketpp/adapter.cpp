@@ -1,6 +1,7 @@
 // A connector of the latency laboratory with WebSocket++, on Asio.
 #include <websocketpp/client.hpp>
 #include <websocketpp/config/asio_client.hpp>
+#include <websocketpp/extensions/permessage_deflate/enabled.hpp>
 
 #include "connector.hpp"
 
@@ -8,6 +9,16 @@ namespace asio = boost::asio;
 namespace ssl = asio::ssl;
 
 namespace {
+using websocketpp::config::asio_client;
+using websocketpp::config::asio_tls_client;
+
+template <typename Config>
+struct Compressed : Config {
+    using type = Compressed;
+    using permessage_deflate_type =
+        websocketpp::extensions::permessage_deflate::enabled<typename Config::permessage_deflate_config>;
+};
+
 template <typename Config>
 class PlusConnection : public Connection {
     using Client = websocketpp::client<Config>;
@@ -30,7 +41,7 @@ public:
             if (take_) take_->message(message->get_payload(), is_binary);
             else early_.emplace_back(message->get_payload(), is_binary);
         });
-        if constexpr (std::is_same_v<Config, websocketpp::config::asio_tls_client>)
+        if constexpr (std::is_base_of_v<asio_tls_client, Config>)
             client_.set_tls_init_handler([this](auto) { return trust(); });
         websocketpp::lib::error_code error;
         socket_ = client_.get_connection(setting("LAB_URL"), error);
@@ -85,8 +96,11 @@ public:
     std::string version() const override { return "0.8.2"; }
 
     std::unique_ptr<Connection> open(const Url& url) override {
-        if (url.is_secure) return std::make_unique<PlusConnection<websocketpp::config::asio_tls_client>>(url);
-        return std::make_unique<PlusConnection<websocketpp::config::asio_client>>(url);
+        const bool compresses = setting("LAB_COMPRESS") == "1";
+        if (url.is_secure && compresses) return std::make_unique<PlusConnection<Compressed<asio_tls_client>>>(url);
+        if (url.is_secure) return std::make_unique<PlusConnection<asio_tls_client>>(url);
+        if (compresses) return std::make_unique<PlusConnection<Compressed<asio_client>>>(url);
+        return std::make_unique<PlusConnection<asio_client>>(url);
     }
 };
 }  // namespace

@@ -37,7 +37,11 @@ func open(url string, settings *tls.Config) (connector.Socket, error) {
 		return network, err
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: settings, DialContext: dial}}
-	opened, _, err := websocket.Dial(patience, url, &websocket.DialOptions{HTTPClient: client})
+	options := &websocket.DialOptions{HTTPClient: client}
+	if connector.Compresses() {
+		options.CompressionMode = websocket.CompressionNoContextTakeover
+	}
+	opened, _, err := websocket.Dial(patience, url, options)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,9 @@ import (
 type socket struct{ *websocket.Conn }
 
 func open(url string, settings *tls.Config) (connector.Socket, error) {
-	dialer := websocket.Dialer{HandshakeTimeout: 5 * time.Second, TLSClientConfig: settings}
+	dialer := websocket.Dialer{
+		HandshakeTimeout: 5 * time.Second, TLSClientConfig: settings, EnableCompression: connector.Compresses(),
+	}
 	opened, _, err := dialer.Dial(url, nil)
 	if err != nil {
 		return nil, err

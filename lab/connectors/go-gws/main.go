@@ -25,6 +25,7 @@ type socket struct {
 func open(url string, settings *tls.Config) (connector.Socket, error) {
 	s := &socket{}
 	options := &gws.ClientOption{Addr: url, TlsConfig: settings, ReadMaxPayloadSize: connector.MessageMost}
+	options.PermessageDeflate.Enabled = connector.Compresses()
 	connection, _, err := gws.NewClient(s, options)
 	s.connection = connection
 	return s, err

@@ -3,6 +3,7 @@ contracts/lab-connector.md."""
 
 import asyncio
 import contextlib
+import os
 from ssl import SSLContext
 
 import aiohttp
@@ -25,7 +26,14 @@ class Socket:
 async def connected(url: str, settings: SSLContext | None) -> Socket:
     session = ClientSession(timeout=ClientTimeout(total=None, sock_connect=5))
     # One byte more than the longest message: aiohttp refuses a message of exactly the limit.
-    options = {"max_msg_size": (16 << 20) + 1, "autoclose": True, "timeout": ClientWSTimeout(ws_close=0.2)}
+    # The number is the size of the window.
+    compress = 15 if os.environ.get("LAB_COMPRESS") == "1" else 0
+    options = {
+        "compress": compress,
+        "max_msg_size": (16 << 20) + 1,
+        "autoclose": True,
+        "timeout": ClientWSTimeout(ws_close=0.2),
+    }
     try:
         trust = True if settings is None else settings
         return Socket(session, await asyncio.wait_for(session.ws_connect(url, ssl=trust, **options), 5))

@@ -3,6 +3,7 @@ contracts/lab-connector.md."""
 
 from __future__ import annotations
 
+import os
 from ssl import SSLContext
 
 import websockets
@@ -17,7 +18,8 @@ PROTOCOL_CODES = (1002, 1003, 1007, 1009, 1010)
 
 
 async def connected(url: str, settings: SSLContext | None) -> ClientConnection:
-    options = {"max_size": 16 << 20, "compression": None, "ping_interval": None, "close_timeout": 0.5}
+    compression = "deflate" if os.environ.get("LAB_COMPRESS") == "1" else None
+    options = {"max_size": 16 << 20, "compression": compression, "ping_interval": None, "close_timeout": 0.5}
     return await connect(url, open_timeout=5, proxy=None, ssl=settings, **options)
 
 

@@ -48,6 +48,7 @@ class Description(BaseModel):
     run: list[str]
     busy_wait: bool = False
     tls: bool = False  # offers wss URLs and LAB_CA
+    compression: bool = False  # offers LAB_COMPRESS
     variants: dict[str, Variant] = {}
 
 

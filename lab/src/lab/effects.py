@@ -12,7 +12,7 @@ from lab.comparison import Interval, hodges_lehmann_two_samples, percentile_inte
 
 RESAMPLES = 2_000
 # Settings that define what is measured. The others only say how long and how often.
-FACTORS = ("rate", "payload_bytes", "arrival", "batch", "fragment_bytes", "tls", "subscribe")
+FACTORS = ("rate", "payload_bytes", "arrival", "batch", "fragment_bytes", "tls", "compression", "subscribe")
 MOST_P99_NS = 1e6
 
 

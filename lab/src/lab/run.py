@@ -42,7 +42,12 @@ def planned(study: Study, connectors: Mapping[str, Connector]) -> tuple[list[Pla
     for name in without_tls:
         if secure and name != REFERENCE_NAME:
             problems[f"{name} in {', '.join(secure)}"] = "it does not offer TLS"
-    return plan(study, names, reference and reference.name, without_tls), problems
+    without_compression = [program.name for program in programs if not program.description.compression]
+    compressed = [t.name for t in study.timed if t.compression] + [j.exchange for j in study.joined if j.compression]
+    for name in without_compression:
+        if compressed and name != REFERENCE_NAME:
+            problems[f"{name} in {', '.join(compressed)}"] = "it does not offer compression"
+    return plan(study, names, reference and reference.name, without_tls, without_compression), problems
 
 
 def version_of(command: list[str]) -> str:

@@ -38,6 +38,7 @@ class Timed(Table):
     spin_us: Annotated[int, Field(ge=0, le=10_000)] = 2_000
     fragment_bytes: Fragment = None
     tls: bool = False  # wss:// with a certificate of the feed
+    compression: bool = False  # permessage-deflate
     subscribe: str = ""  # message that a connector sends; the feed sends nothing before it
     reference: bool = True  # also runs the reference receiver once per block, if it is built
 
@@ -63,6 +64,7 @@ class Joined(Table):
     sizes: Literal["study", "one-event"] = "study"  # study: 124 B to 805 kB, as the study of 2020 saw
     fragment_bytes: Fragment = None
     tls: bool = False
+    compression: bool = False
     faults: str | None = None  # fault script, relative to the study file
     subscribe: str = ""  # message that a connector sends; the feed sends nothing before it
 
@@ -225,16 +227,22 @@ PlannedRun = TimedRun | JoinedRun | LiveRun
 
 
 def plan(
-    study: Study, available: list[str], reference: str | None = None, without_tls: Collection[str] = ()
+    study: Study,
+    available: list[str],
+    reference: str | None = None,
+    without_tls: Collection[str] = (),
+    without_compression: Collection[str] = (),
 ) -> list[PlannedRun]:
     """Orders the runs: blocks with a seeded order inside each, then joined runs, then live runs.
 
     The reference receiver takes part in the blocks of those tables that want it. Programs in
-    `without_tls` take no part in tables with TLS.
+    `without_tls` take no part in tables with TLS, and those in `without_compression` none in tables
+    with compression.
     """
 
     def members(table: Timed | Joined, names: list[str]) -> list[str]:
-        return [name for name in names if not (table.tls and name in without_tls)]
+        left_out = {*(without_tls if table.tls else ()), *(without_compression if table.compression else ())}
+        return [name for name in names if name not in left_out]
 
     available = [name for name in study.connectors if name in available]
     order = random.Random(study.seed)

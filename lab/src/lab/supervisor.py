@@ -86,6 +86,8 @@ def feed_command(run: TimedRun | JoinedRun, seed: int, folder: Path, study_folde
         command += ["--fragment", str(settings.fragment_bytes)]
     if settings.tls:
         command.append("--tls")
+    if settings.compression:
+        command.append("--compress")
     return command
 
 
@@ -347,6 +349,7 @@ class Supervisor:
             "LAB_EXCHANGE": exchange,
             "LAB_ENVELOPE": "none" if live else "text",
             "LAB_PAYLOAD": "all" if live else "none",
+            "LAB_COMPRESS": "1" if not live and settings_of(run).compression else "",
             "LAB_RECONNECT": "0" if timed else "1",
         }
 

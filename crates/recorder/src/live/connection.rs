@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use pitwire_net::monotonic_ns;
 use pitwire_websocket::{
-    CloseCode, Decoder, HandshakeAnswer, IncomingMessage, MessageLimits, Opcode, write_close, write_frame, write_header,
+    CloseCode, Decoder, Deflater, HandshakeAnswer, IncomingMessage, MessageLimits, Opcode, Policy, write_close,
+    write_frame, write_header,
 };
 
 use super::arrivals::DueTimes;
+use super::compression::{self, RSV1, STORED_HEADER_BYTES};
 use super::envelope;
 use super::faults::{Fault, FaultKind};
 use super::relay::RelayNext;
@@ -43,6 +45,8 @@ pub(super) struct LiveConnection<'a> {
     shared: &'a SharedFeed,
     truth: Option<TruthWriter>,
     decoder: Decoder,
+    /// Compresses messages, if the reader agreed to it.
+    deflater: Option<Deflater>,
     incoming: Vec<u8>,
     received_at_ns: u64,
     has_subscribed: bool,
@@ -103,6 +107,7 @@ impl<'a> LiveConnection<'a> {
             shared,
             truth,
             decoder,
+            deflater: None,
             incoming: Vec::new(),
             received_at_ns: 0,
             has_subscribed: false,
@@ -112,7 +117,8 @@ impl<'a> LiveConnection<'a> {
 
     /// Serves the connection from the first byte to the last.
     pub(super) fn serve(mut self) {
-        match handshake::receive(&mut self.socket, &mut self.incoming, &self.shared.stop) {
+        let deflate = self.shared.config.compresses.then(Policy::default);
+        match handshake::receive(&mut self.socket, &mut self.incoming, &self.shared.stop, deflate) {
             Ok((target, answer)) => {
                 let over = self.run(&target, &answer).err().unwrap_or(EndReason::Finished);
                 self.add_totals();
@@ -131,6 +137,8 @@ impl<'a> LiveConnection<'a> {
 
     fn run(&mut self, target: &str, answer: &HandshakeAnswer) -> Result<(), EndReason> {
         let mut source = (self.shared.source)().map_err(EndReason::Failed)?;
+        self.deflater = answer.deflate.as_ref().map(compression::deflater);
+        self.decoder = Decoder::new(MessageLimits::default()).with_deflate(answer.deflate.as_ref());
         let mut head = Vec::new();
         answer.write(&mut head);
         for greeting in source.greeting(target, realtime_ns() / 1_000_000) {
@@ -225,7 +233,7 @@ impl<'a> LiveConnection<'a> {
     }
 
     fn prepare(
-        &self,
+        &mut self,
         sequence: u64,
         due_ns: Option<u64>,
         body: &[u8],
@@ -253,14 +261,23 @@ impl<'a> LiveConnection<'a> {
                 false
             }
         };
+        let bytes = payload.len();
+        let stored = if has_envelope { envelope::ENVELOPE_BYTES } else { 0 };
+        let compressed = self.deflater.as_mut().and_then(|it| compression::compress(it, &payload, stored));
+        let is_compressed = compressed.is_some();
+        let payload = compressed.unwrap_or(payload);
         let most = self.shared.config.fragment_bytes.unwrap_or(usize::MAX);
         let mut frame = Vec::with_capacity(payload.len() + 10);
         // The envelope is in the first frame, behind its header.
         write_header(&mut frame, opcode, payload.len().min(most));
-        let envelope_at = has_envelope.then_some(frame.len());
+        let block_header = if is_compressed { STORED_HEADER_BYTES } else { 0 };
+        let envelope_at = has_envelope.then_some(frame.len() + block_header);
         frame.clear();
         write_fragments(&mut frame, opcode, &payload, most, &[]);
-        PreparedMessage { sequence, due_ns, frame, envelope_at, bytes: payload.len(), fault }
+        if is_compressed {
+            frame[0] |= RSV1;
+        }
+        PreparedMessage { sequence, due_ns, frame, envelope_at, bytes, fault }
     }
 
     /// Sends a message that is due, or does what its fault says.

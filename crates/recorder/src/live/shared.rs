@@ -41,6 +41,8 @@ pub struct LiveConfig {
     pub start_with: u32,
     /// Splits each message into frames of at most this many payload bytes.
     pub fragment_bytes: Option<usize>,
+    /// Compresses messages for readers that offer it.
+    pub compresses: bool,
     /// Serves TLS if present.
     pub tls: Option<Arc<ServerConfig>>,
     /// A connection gets nothing before its first text message: its subscription.

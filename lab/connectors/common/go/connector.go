@@ -45,6 +45,9 @@ type Library struct {
 	Judge func(err error) (reason string, closeCode int)
 }
 
+// Compresses returns whether the library has to offer permessage-deflate.
+func Compresses() bool { return os.Getenv("LAB_COMPRESS") == "1" }
+
 // tlsSettings trusts the certificates of LAB_CA, or those of the system without it.
 func tlsSettings() (*tls.Config, error) {
 	path := os.Getenv("LAB_CA")

@@ -1,5 +1,5 @@
-// CLOCK_MONOTONIC in nanoseconds. The clock of Bun begins with the process, so it calls the C
-// library.
+// CLOCK_MONOTONIC in nanoseconds. The clocks of Bun and Deno begin with the process, so they call
+// the C library.
 const CLOCK_MONOTONIC = 1;
 
 async function readClock() {
@@ -10,6 +10,14 @@ async function readClock() {
     const pointer = ptr(time);
     return () => {
       symbols.clock_gettime(CLOCK_MONOTONIC, pointer);
+      return time[0] * 1_000_000_000n + time[1];
+    };
+  }
+  if (globalThis.Deno) {
+    const symbol = { clock_gettime: { parameters: ['i32', 'buffer'], result: 'i32' } };
+    const { symbols } = Deno.dlopen('libc.so.6', symbol);
+    return () => {
+      symbols.clock_gettime(CLOCK_MONOTONIC, time);
       return time[0] * 1_000_000_000n + time[1];
     };
   }

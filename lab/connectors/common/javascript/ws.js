@@ -9,7 +9,8 @@ export const name = 'ws';
 export const { version } = JSON.parse(readFileSync('node_modules/ws/package.json'));
 
 export function open(url, ca, events) {
-  const options = { perMessageDeflate: false, maxPayload: 16 * 1024 * 1024, handshakeTimeout: 5_000 };
+  const perMessageDeflate = process.env.LAB_COMPRESS === '1';
+  const options = { perMessageDeflate, maxPayload: 16 * 1024 * 1024, handshakeTimeout: 5_000 };
   if (ca) options.ca = readFileSync(ca);
   const socket = new WebSocket(url, options);
   let failure = null;

@@ -8,6 +8,7 @@ import org.eclipse.jetty.util.ssl.SslContextFactory;
 import org.eclipse.jetty.websocket.api.Callback;
 import org.eclipse.jetty.websocket.api.Session;
 import org.eclipse.jetty.websocket.api.exceptions.CloseException;
+import org.eclipse.jetty.websocket.client.ClientUpgradeRequest;
 import org.eclipse.jetty.websocket.client.WebSocketClient;
 
 /** Jetty. */
@@ -41,7 +42,11 @@ final class Adapter implements Library {
         Receiver receiver = new Receiver(events);
         // The future of `connect` ends after the thread has read what is there. A busy server never
         // lets it end.
-        client.connect(receiver, target.url()).whenComplete((session, error) -> {
+        ClientUpgradeRequest request = new ClientUpgradeRequest(target.url());
+        if (target.compresses()) {
+            request.addExtensions("permessage-deflate");
+        }
+        client.connect(receiver, request).whenComplete((session, error) -> {
             if (error != null) {
                 receiver.opened.completeExceptionally(error);
             }

@@ -3,6 +3,7 @@ import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInitializer;
 import io.netty.channel.ChannelOption;
+import io.netty.channel.ChannelPipeline;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.SimpleChannelInboundHandler;
 import io.netty.channel.nio.NioIoHandler;
@@ -24,6 +25,8 @@ import io.netty.handler.codec.http.websocketx.WebSocketFrame;
 import io.netty.handler.codec.http.websocketx.WebSocketFrameAggregator;
 import io.netty.handler.codec.http.websocketx.WebSocketVersion;
 import io.netty.handler.codec.http.websocketx.Utf8FrameValidator;
+import io.netty.handler.codec.http.websocketx.extensions.WebSocketClientExtensionHandler;
+import io.netty.handler.codec.http.websocketx.extensions.compression.PerMessageDeflateClientExtensionHandshaker;
 import io.netty.handler.ssl.SslHandler;
 import io.netty.util.concurrent.Promise;
 import java.net.URI;
@@ -52,7 +55,7 @@ final class Adapter implements Library {
         boolean isSecure = "wss".equals(url.getScheme());
         int port = url.getPort() >= 0 ? url.getPort() : isSecure ? 443 : 80;
         WebSocketClientHandshaker handshaker = WebSocketClientHandshakerFactory.newHandshaker(url, WebSocketVersion.V13,
-                null, false, new DefaultHttpHeaders(), MESSAGE_MOST);
+                null, target.compresses(), new DefaultHttpHeaders(), MESSAGE_MOST);
         Promise<Void> opened = loop.next().newPromise();
         Bootstrap bootstrap = new Bootstrap().group(loop).channel(NioSocketChannel.class)
                 .option(ChannelOption.TCP_NODELAY, true)
@@ -60,11 +63,17 @@ final class Adapter implements Library {
                 .handler(new ChannelInitializer<SocketChannel>() {
                     @Override
                     protected void initChannel(SocketChannel channel) throws Exception {
+                        ChannelPipeline pipeline = channel.pipeline();
                         if (isSecure) {
-                            channel.pipeline().addLast(new SslHandler(engine(target, url.getHost(), port)));
+                            pipeline.addLast(new SslHandler(engine(target, url.getHost(), port)));
                         }
-                        channel.pipeline().addLast(new HttpClientCodec(), new HttpObjectAggregator(8_192),
-                                new WebSocketClientProtocolHandler(handshaker, false, false),
+                        pipeline.addLast(new HttpClientCodec(), new HttpObjectAggregator(8_192));
+                        if (target.compresses()) {
+                            // By default Netty refuses a server that says it keeps no context.
+                            pipeline.addLast(new WebSocketClientExtensionHandler(
+                                    new PerMessageDeflateClientExtensionHandshaker(6, false, 15, true, true, MESSAGE_MOST)));
+                        }
+                        pipeline.addLast(new WebSocketClientProtocolHandler(handshaker, false, false),
                                 new Utf8FrameValidator(), new WebSocketFrameAggregator(MESSAGE_MOST),
                                 new Receiver(events, opened));
                     }

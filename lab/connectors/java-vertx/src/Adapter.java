@@ -37,7 +37,9 @@ final class Adapter implements Library {
             Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1).setBlockedThreadCheckInterval(3_600_000));
             WebSocketClientOptions options = new WebSocketClientOptions().setMaxFrameSize(MESSAGE_MOST)
                     .setMaxMessageSize(MESSAGE_MOST).setConnectTimeout(OPEN_SECONDS * 1_000).setTcpNoDelay(true)
-                    .setClosingTimeout(0);
+                    .setClosingTimeout(0).setTryUsePerMessageCompression(target.compresses())
+                    // By default Vert.x refuses a server that says it keeps no context.
+                    .setCompressionAllowClientNoContext(true).setCompressionRequestServerNoContext(true);
             if (target.ca() != null) {
                 options.setTrustOptions(new PemTrustOptions().addCertPath(target.ca().toString()));
             }

@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit;
 import org.java_websocket.client.WebSocketClient;
 import org.java_websocket.drafts.Draft_6455;
 import org.java_websocket.extensions.IExtension;
+import org.java_websocket.extensions.permessage_deflate.PerMessageDeflateExtension;
 import org.java_websocket.handshake.ServerHandshake;
 import org.java_websocket.protocols.IProtocol;
 import org.java_websocket.protocols.Protocol;
@@ -38,7 +39,7 @@ final class Adapter implements Library {
         private volatile Exception failure;
 
         Client(Target target, Events events) {
-            super(target.url(), new Draft_6455(List.<IExtension>of(), List.<IProtocol>of(new Protocol("")), MESSAGE_MOST),
+            super(target.url(), new Draft_6455(extensions(target), List.<IProtocol>of(new Protocol("")), MESSAGE_MOST),
                     null, OPEN_SECONDS * 1_000);
             this.events = events;
             setTcpNoDelay(true);
@@ -47,6 +48,10 @@ final class Adapter implements Library {
             }
             // No keep-alive pings: their timer would disturb the measurement.
             setConnectionLostTimeout(0);
+        }
+
+        private static List<IExtension> extensions(Target target) {
+            return target.compresses() ? List.of(new PerMessageDeflateExtension()) : List.of();
         }
 
         @Override

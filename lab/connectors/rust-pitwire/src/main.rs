@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lab_connector::{End, Library, MESSAGE_MOST, Settings, Stream, Take, connect, monotonic_ns, run};
-use pitwire_websocket::{Address, ClientHandshake, CloseCode, Decoder, IncomingMessage, MessageLimits, Opcode, write_masked};
+use pitwire_websocket::{
+    Address, ClientHandshake, CloseCode, Decoder, IncomingMessage, MessageLimits, Offer, Opcode, write_masked,
+};
 
 const LIMITS: MessageLimits = MessageLimits { message_bytes: MESSAGE_MOST, fragments: 1 << 20 };
 /// Longest wait before the stop flag is checked.
@@ -14,9 +16,10 @@ const STOP_CHECK: Duration = Duration::from_millis(50);
 
 struct Pitwire;
 
-/// An open connection, and the bytes that came with the handshake.
+/// An open connection, its decoder, and the bytes that came with the handshake.
 struct Connection {
     stream: Stream,
+    decoder: Decoder,
     unread: Vec<u8>,
 }
 
@@ -29,26 +32,27 @@ impl Library for Pitwire {
         let address = Address::parse(&settings.url)?;
         let mut stream = connect(settings, &address.host, address.port, address.is_secure)?;
         let nonce = u128::from(std::process::id()) << 64 | u128::from(monotonic_ns().unsigned_abs());
-        let opening = ClientHandshake::new(&address, nonce.to_be_bytes(), None, None);
+        let offer = settings.compresses.then_some(Offer { keeps_context: true });
+        let opening = ClientHandshake::new(&address, nonce.to_be_bytes(), None, offer);
         stream.write_all(opening.request())?;
         let mut unread = Vec::new();
-        loop {
+        let decoder = loop {
             let mut buffer = [0; 4096];
             let bytes = stream.read(&mut buffer)?;
             unread.extend_from_slice(&buffer[..bytes]);
             if let Some(opened) = opening.judge(&unread).map_err(|error| error.to_string())? {
                 unread.drain(..opened.head_bytes);
-                break;
+                break Decoder::of_server(LIMITS).with_deflate(opened.deflate.as_ref());
             }
             if bytes == 0 {
                 return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
             }
-        }
+        };
         if !settings.subscribe.is_empty() {
             send(&mut stream, Opcode::Text, settings.subscribe.as_bytes())?;
         }
         stream.socket().set_read_timeout(Some(STOP_CHECK))?;
-        Ok(Connection { stream, unread })
+        Ok(Connection { stream, decoder, unread })
     }
 
     fn receive(&mut self, connection: Connection, take: &mut Take<'_>) -> End {
@@ -57,8 +61,7 @@ impl Library for Pitwire {
 }
 
 fn receive(connection: Connection, take: &mut Take<'_>) -> io::Result<End> {
-    let Connection { mut stream, unread: mut buffer } = connection;
-    let mut decoder = Decoder::of_server(LIMITS);
+    let Connection { mut stream, mut decoder, unread: mut buffer } = connection;
     let mut end = buffer.len();
     buffer.resize(256 * 1024, 0);
     loop {

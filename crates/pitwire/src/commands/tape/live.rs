@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use pitwire_failure::Failure;
 use pitwire_recorder::live::{
     ArrivalLaw, ENVELOPE_BYTES, FaultScript, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed,
+    STORED_HEADER_BYTES,
 };
 use pitwire_recorder::payload_sizes::PayloadSizes;
 use pitwire_recorder::rate::Rate;
@@ -53,6 +54,10 @@ pub struct LiveOptions {
     /// Put sequence number, due time and sending time in front of each message.
     #[arg(long, help_heading = "Live feed", requires = "live")]
     envelope: bool,
+    /// Compress messages for readers that offer permessage-deflate. The envelope is stored as it
+    /// is, because it gets its sending time after compression.
+    #[arg(long, help_heading = "Live feed", requires = "live")]
+    compress: bool,
     /// Write a row for every message and connection to this CSV file.
     #[arg(long, value_name = "FILE", help_heading = "Live feed", requires = "live")]
     truth: Option<PathBuf>,
@@ -135,9 +140,10 @@ impl LiveOptions {
         seed: u64,
         transport: LiveTransport,
     ) -> Result<LiveFeed, Failure> {
-        if let Some(bytes) = transport.fragment_bytes.filter(|bytes| self.envelope && *bytes < ENVELOPE_BYTES) {
+        let least = ENVELOPE_BYTES + if self.compress { STORED_HEADER_BYTES } else { 0 };
+        if let Some(bytes) = transport.fragment_bytes.filter(|bytes| self.envelope && *bytes < least) {
             return Err(Failure::usage(format!("--fragment {bytes} is too short for the envelope"))
-                .remedy(format!("give {ENVELOPE_BYTES} or more, or leave --envelope out")));
+                .remedy(format!("give {least} or more, or leave --envelope out")));
         }
         if let LiveSource::Messages(what) = &source {
             // Finds a damaged file before the first connection does.
@@ -152,6 +158,7 @@ impl LiveOptions {
             spin: Duration::from_micros(self.spin_us),
             start_with: self.start_with,
             fragment_bytes: transport.fragment_bytes,
+            compresses: self.compress,
             tls: transport.tls,
             needs_subscription: self.subscribe_first,
             relay: self.relay(messages),

@@ -41,7 +41,8 @@ public final class Connector {
         URI url = URI.create(settings.get("LAB_URL"));
         boolean isTrusting = !file.isEmpty() && "wss".equals(url.getScheme());
         Path ca = isTrusting ? Path.of(file) : null;
-        target = new Library.Target(url, ca, isTrusting ? Trust.of(ca) : null);
+        boolean compresses = "1".equals(settings.get("LAB_COMPRESS"));
+        target = new Library.Target(url, ca, isTrusting ? Trust.of(ca) : null, compresses);
     }
 
     /** Opens a connection, or returns null. */

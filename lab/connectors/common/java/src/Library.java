@@ -9,9 +9,9 @@ interface Library {
 
     /**
      * Where to connect. `trust` and its file `ca` are null for a plain connection and for the
-     * system's certificates.
+     * system's certificates. `compresses`: offer permessage-deflate.
      */
-    record Target(URI url, Path ca, SSLContext trust) {}
+    record Target(URI url, Path ca, SSLContext trust, boolean compresses) {}
 
     /** An open connection. Both methods may be called by any thread. */
     interface Link {

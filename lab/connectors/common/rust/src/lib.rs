@@ -54,6 +54,8 @@ pub struct Settings {
     pub subscribe: String,
     /// File of certificates to trust, or "" for those of the system.
     pub ca: String,
+    /// Whether to offer permessage-deflate.
+    pub compresses: bool,
     capture: PathBuf,
     schema: PathBuf,
     exit_file: PathBuf,
@@ -74,6 +76,7 @@ impl Settings {
             url: get("LAB_URL")?,
             subscribe: std::env::var("LAB_SUBSCRIBE").unwrap_or_default(),
             ca: std::env::var("LAB_CA").unwrap_or_default(),
+            compresses: std::env::var("LAB_COMPRESS").is_ok_and(|text| text == "1"),
             capture: get("LAB_CAPTURE")?.into(),
             schema: get("LAB_SCHEMA")?.into(),
             exit_file: get("LAB_EXIT_FILE")?.into(),
