@@ -243,7 +243,8 @@ def check_content(connector: Connector, _short: bool) -> str:
         begun_ns = time.monotonic_ns()
         _, peer = one.open(payload="all", subscribe=subscription)
         expect("target of the request", peer.target, "/stream?name=conformance")
-        expect("Sec-WebSocket-Extensions", peer.headers.get("sec-websocket-extensions"), None)
+        if connector.compression != "always":
+            expect("Sec-WebSocket-Extensions", peer.headers.get("sec-websocket-extensions"), None)
         expect("subscription", peer.receive_until(TEXT).payload, subscription.encode())
         for opcode, payload in messages:
             peer.send(frame(opcode, payload))
@@ -337,7 +338,9 @@ def check_violations(connector: Connector, _short: bool) -> str:
                     deviations.append(f"{name}: close code {code}")
                 continue
             what = f"{name}: exit code {exit_code}, gaps {reasons}, {len(stored.events)} events, close code {code}"
-            if "UTF-8" in name and name != TOGETHER:
+            # The interface of the WHATWG standard does not tell a violation from a lost connection.
+            is_rejected = code == 1007 and exit_code == 3 and reasons == ["lost"] and len(stored.events) == 1
+            if "UTF-8" in name and name != TOGETHER and not is_rejected:
                 raise Failed(what)
             deviations.append(what)
     return "deviations: " + "; ".join(deviations) if deviations else "every violation is a protocol error"
@@ -396,8 +399,13 @@ def check_reconnect(connector: Connector, _short: bool) -> str:
         lines = process.lines
     expect("sequence", stored.column("sequence"), [1, 2, 3, 4, 5])
     expect("connection_id", stored.column("connection_id"), [1, 2, 3, 4, 5])
-    gaps = [(1, "close", 1001), (2, "protocol", None), (3, "lost", None), (4, "close", 1012)]
-    expect("gaps", [row[:3] if row[1] != "protocol" else (*row[:2], None) for row in stored.gaps], gaps)
+    gaps = [row[:3] if row[1] != "protocol" else (*row[:2], None) for row in stored.gaps]
+    expected = [(1, "close", 1001), (2, "protocol", None), (3, "lost", None), (4, "close", 1012)]
+    # Known deviations: the WHATWG interface hides violations, and RFC 6455 lacks the code 1012.
+    allowed = {(2, "lost", None): "a violation counts as lost"}
+    allowed |= dict.fromkeys([(4, "protocol", None), (4, "close", 1002)], "the close code 1012 counts as a violation")
+    deviations = [allowed[gap] for gap in gaps if gap in allowed]
+    expect("gaps", [want if gap in allowed else gap for gap, want in zip(gaps, expected, strict=False)], expected)
     expect("gap lines", [line for line in lines if line.startswith("gap ")], [f"gap {n} {why}" for n, why, _ in gaps])
     expect("open lines", [line.split()[1] for line in lines if line.startswith("open ")], ["1", "2", "3", "4", "5"])
     if any(row[4] is None or row[4] < row[3] for row in stored.gaps):
@@ -405,7 +413,9 @@ def check_reconnect(connector: Connector, _short: bool) -> str:
     took_ns = [row[4] - row[3] for row in stored.gaps[:3]]
     if min(took_ns) > RECONNECT_NS:
         raise Failed(f"the fastest of three reconnects took {min(took_ns) / 1e6:.0f} ms, expected at most 250 ms")
-    return "reconnects took " + ", ".join(f"{ns / 1e6:.0f}" for ns in took_ns) + " ms"
+    return "; deviation: ".join(
+        ["reconnects took " + ", ".join(f"{ns / 1e6:.0f}" for ns in took_ns) + " ms", *deviations]
+    )
 
 
 def check_tls(connector: Connector, _short: bool) -> str:
@@ -475,7 +485,8 @@ def check_compression(connector: Connector, _short: bool) -> str:
             one.exited(0)
             found = [bytes(body).decode() for body in one.stored().payloads.values()]
         expect("payloads", found, [m for m in messages for _ in range(3 if compresses else 1)])
-    return "compressed messages are stored inflated"
+    always = "; deviation: it always offers compression" if connector.compression == "always" else ""
+    return "compressed messages are stored inflated" + always
 
 
 def check_stop(connector: Connector, _short: bool) -> str:

@@ -39,7 +39,7 @@ class Connector:
     run: list[str]
     busy_wait: bool
     tls: bool = False
-    compression: bool = False
+    compression: bool | str = False
     variants: dict[str, dict] = field(default_factory=dict)
 
     @classmethod
@@ -63,7 +63,9 @@ class Connector:
                 continue
             base = getattr(kind, "__origin__", kind)
             if not isinstance(fields[name], base):
-                raise BadConnector(f"{path}: {name} = {fields[name]!r}: expected {base.__name__}")
+                raise BadConnector(f"{path}: {name} = {fields[name]!r}: expected {getattr(base, '__name__', base)}")
+        if fields.get("compression", False) not in (True, False, "always"):
+            raise BadConnector(f'{path}: compression = {fields["compression"]!r}: expected true, false or "always"')
         found = cls(folder=folder.resolve(), **fields)
         if not variant:
             return found

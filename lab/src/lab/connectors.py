@@ -5,7 +5,7 @@ import subprocess
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -48,7 +48,7 @@ class Description(BaseModel):
     run: list[str]
     busy_wait: bool = False
     tls: bool = False  # offers wss URLs and LAB_CA
-    compression: bool = False  # offers LAB_COMPRESS
+    compression: bool | Literal["always"] = False  # offers LAB_COMPRESS; "always": also without it
     variants: dict[str, Variant] = {}
 
 

@@ -12,6 +12,11 @@ const environment = process.env;
 const say = (line) => writeSync(1, line + '\n');
 const orNull = (number) => (number === ABSENT ? null : number);
 
+function runtime() {
+  if (globalThis.Bun) return `Bun ${Bun.version}`;
+  return globalThis.Deno ? `Deno ${Deno.version.deno}` : `Node ${process.versions.node}`;
+}
+
 class Capture {
   async open() {
     this.ring = new Ring(workerData.shared);
@@ -31,7 +36,7 @@ class Capture {
     this.facts(Object.fromEntries(names.map((name) => [name, environment[`LAB_${name.toUpperCase()}`] ?? ''])));
     const { library, version } = workerData;
     this.facts({ contract: 1, language: 'JavaScript', library, library_version: version, host: hostname() });
-    this.facts({ runtime_version: globalThis.Bun ? `Bun ${Bun.version}` : `Node ${process.versions.node}`, started_ns: now() });
+    this.facts({ runtime_version: runtime(), started_ns: now() });
     this.clock();
   }
 
@@ -74,7 +79,7 @@ class Capture {
   }
 
   note(message) {
-    if (message.kind === 'payload') this.payloads.push(Buffer.from(message.body));
+    if (message.kind === 'payload') this.payloads.push(Buffer.from(new Uint8Array(message.shared)));
     else if (message.kind === 'open') {
       say(`open ${message.id} ${message.atNs}`);
       this.endGap.run(message.atNs, message.id - 1);

@@ -14,7 +14,10 @@ const LIMITS: MessageLimits = MessageLimits { message_bytes: MESSAGE_MOST, fragm
 /// Longest wait before the stop flag is checked.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
-struct Pitwire;
+struct Pitwire {
+    /// Reads without sleeping, which occupies a core. The variant `spin` sets it.
+    spins: bool,
+}
 
 /// An open connection, its decoder, and the bytes that came with the handshake.
 struct Connection {
@@ -52,6 +55,7 @@ impl Library for Pitwire {
             send(&mut stream, Opcode::Text, settings.subscribe.as_bytes())?;
         }
         stream.socket().set_read_timeout(Some(STOP_CHECK))?;
+        stream.socket().set_nonblocking(self.spins)?;
         Ok(Connection { stream, decoder, unread })
     }
 
@@ -108,5 +112,5 @@ fn send(stream: &mut Stream, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    run(Pitwire)
+    run(Pitwire { spins: std::env::var_os("PITWIRE_SPIN").is_some() })
 }
