@@ -25,6 +25,7 @@ def test_scores_match_the_printed_ones() -> None:
     result = invoke("scores")
     assert result.exit_code == 0
     assert "5.67  3.80  2.47  4.60        3.27  3.53" in result.stdout
+    assert "43." in result.stdout.split("rounding, 0.5 ms", 1)[1].splitlines()[0]
 
 
 @pytest.mark.parametrize("command", ["run", "analyse", "report"])

@@ -171,7 +171,9 @@ def test_every_factor_has_its_table_and_loses_nothing(tmp_path: Path) -> None:
     if problem := program.problem():
         pytest.skip(problem)
     usual = {"rate": 300, "blocks": 1, "warm_up_s": 0, "measured_s": 0.5, "spin_us": 0, "reference": False}
-    tables = [usual | {"name": "base"}] + [usual | {"name": f"t{n}", key: FACTORS[key]} for n, key in enumerate(FACTORS)]
+    tables = [usual | {"name": "base"}] + [
+        usual | {"name": f"t{n}", key: FACTORS[key]} for n, key in enumerate(FACTORS)
+    ]
     results = ResultFolder(tmp_path / "results")
     study = {"name": "real", "connectors": [name], "timed": tables, "limits": {"noisy_runs": "flag"}}
     wanted = Study.model_validate(study | {"analysis": {"resamples": 100}})

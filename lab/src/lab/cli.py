@@ -299,6 +299,15 @@ def print_scores() -> None:
     for change in scores.fragility(published.FIVE_NUMBERS, published.LANGUAGES):
         fragile.add_row(change.name, *(f"{x:.2f}" for x in change.finals))
     console.print(fragile)
+    columns = ("error", "printed order", "C++ first", "Java last", "Python above PHP")
+    drawn = Table(*columns, title=f"Shares of {scores.DRAWS:,} draws of an error, with 95 % intervals", box=None)
+    for name, half_width_ms, per_server in (("rounding, 0.5 ms", 0.5, False), ("clock of a server, 1 ms", 1.0, True)):
+        draws = scores.perturb(
+            published.FIVE_NUMBERS, published.LANGUAGES, half_width=half_width_ms, per_server=per_server
+        )
+        shares = (draws.same_order, draws.first["C++"], draws.last["Java"], draws.better["Python", "PHP"])
+        drawn.add_row(name, *map(scores.share_text, shares))
+    console.print(drawn)
     for found in scores.inconsistent_whiskers(published.FIVE_NUMBERS, published.LANGUAGES):
         console.print(f"{found.where}: {found.text}", highlight=False)
     span = scores.inconsistent_duration(published.PRINTED_START, published.PRINTED_END, published.CLAIMED_HOURS)

@@ -1,5 +1,6 @@
 """The scoring model of the 2020 study, its tie rules, and how fragile its ranking is."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -151,8 +152,23 @@ class Draws:
     last: dict[str, float]
 
 
+DRAWS = 20_000
+
+
+def share_text(share: float, draws: int = DRAWS) -> str:
+    """A share of draws in percent, with half of its 95 % interval."""
+    half = 1.96 * math.sqrt(share * (1 - share) / draws)
+    return f"{100 * share:.1f} ± {100 * half:.1f} %"
+
+
 def perturb(
-    tables: Tables, languages: Sequence[str], *, half_width: float, per_server: bool, draws: int, seed: int
+    tables: Tables,
+    languages: Sequence[str],
+    *,
+    half_width: float,
+    per_server: bool,
+    draws: int = DRAWS,
+    seed: int = 1,
 ) -> Draws:
     """Adds a uniform error of +-`half_width` to every cell, or one error to each language."""
     rng = np.random.default_rng(seed)
