@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab import study
+from lab.effects import FACTORS
 from lab.study import JoinedRun, LiveRun, Study, StudyError, TimedRun
 from lab.supervisor import feed_command
 
@@ -31,10 +32,16 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["short", "full", "saturation"])
+@pytest.mark.parametrize("name", ["short", "full", "saturation", "factors"])
 def test_shipped_studies_are_valid(name: str) -> None:
     found = study.load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
     assert found.name == name
+
+
+def test_the_factor_study_changes_one_setting_per_table() -> None:
+    base, *others = study.load(Path(__file__).parents[1] / "studies" / "factors.toml").timed
+    changed = [[key for key in FACTORS if getattr(table, key) != getattr(base, key)] for table in others]
+    assert changed == [["tls"], ["compression"], ["fragment_bytes"], ["payload_bytes"], ["subscribe"]]
 
 
 @pytest.mark.parametrize(
