@@ -43,6 +43,15 @@ def test_without_ignore_nothing_matches_and_the_report_names_the_remedy(exchange
     assert any("in `ignore`" in p.text for p in found.problems)
 
 
+def test_an_event_time_that_no_message_has_is_named(exchange: str, run_study: RunStudy) -> None:
+    live = {"name": "mine", "url": f"{exchange}/busy", "subscribe": "hello", "measured_s": 0.5}
+    live |= {"ignore": ["socket_sequence"]}
+    study = {"live": [live | {"event_time": "data.T"}], "limits": {"noisy_runs": "flag"}}
+    found = analysis.analyse(run_study(study, {"a": "", "b": ""}))
+    assert found.live[0].matched > 0
+    assert any("sender's time at 'data.T'" in p.text for p in found.problems)
+
+
 def test_a_server_that_refuses_fails_the_run_with_its_address(run_study: RunStudy) -> None:
     live = {"name": "absent", "url": "ws://127.0.0.1:9/", "measured_s": 0.2}
     record = run_study({"live": [live], "limits": {"noisy_runs": "flag"}}, {"a": ""}).records()[0]

@@ -652,6 +652,9 @@ def live_result(
     if found is None:
         text = "no message arrived at every connector; name members that differ per connection in `ignore`"
         problems.append(Problem(record.id, "", text))
+    elif (path := record.settings["event_time"]) and not any(arrivals.since_event for arrivals in found.arrivals):
+        text = f"no message has the sender's time at {path!r}; name its path in `event_time`"
+        problems.append(Problem(record.id, "", text))
     return found
 
 
