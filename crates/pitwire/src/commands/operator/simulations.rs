@@ -213,7 +213,11 @@ fn table(runs: &[Run]) -> String {
             (None, Some(events)) => format!("{events} commands"),
             (None, None) => String::new(),
         };
-        let percent = (u128::from(run.done) * 100).checked_div(u128::from(run.total)).unwrap_or(0).min(100);
+        // The last report of the progress precedes the end of the run.
+        let percent = match run.state.as_str() {
+            "done" | "exporting" => 100,
+            _ => (u128::from(run.done) * 100).checked_div(u128::from(run.total)).unwrap_or(0).min(100),
+        };
         table.row([
             run.simulation_id.to_string(),
             printable(&run.state),
