@@ -16,6 +16,8 @@ FIRST_CHECKED_COMMIT := a9158968ca27aef04da1d1d61730adafba67c323
 WITH := scripts/with
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
 LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
+# The wheels of PyTorch there have no CUDA and are much smaller than those of PyPI.
+TORCH_INDEX := PIP_EXTRA_INDEX_URL=$${PIP_EXTRA_INDEX_URL:-https://download.pytorch.org/whl/cpu}
 PYTHON_SOURCES := tests scripts clients/python lab/src lab/tests lab/conform lab/connectors
 RELEASE := $(WITH) rust node -- scripts/build-release
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
@@ -94,11 +96,14 @@ attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on t
 	$(RELEASE)
 	ATTACK_FULL=1 $(WITH) rust node python strace -- $(PYTEST) -n 4 --dist worksteal -m attack tests
 
-soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, the client behind 1,000 fault scripts, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines, twelve properties of markets over twenty seeds (make soak KILL_CYCLES=200)
+soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, the client behind 1,000 fault scripts, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines, twelve properties of markets over twenty seeds, a market maker that learns (make soak KILL_CYCLES=200)
 	$(RELEASE)
 	TEST_COMMANDS=$${TEST_COMMANDS:-100000000} $(WITH) rust -- cargo test --locked --release -p pitwire-engine --test differential -- --nocapture
 	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(WITH) rust -- cargo run -q -p xtask -- mutants --release -- --nocapture
 	$(WITH) rust -- cargo test --locked --release -p pitwire-simulation --test stylised_facts -- --ignored --nocapture
+	$(WITH) rust python -- bash -c 'python3 -m venv target/learn-venv && $(TORCH_INDEX) target/learn-venv/bin/pip install -q \
+		--disable-pip-version-check "./clients/python[learn]"'
+	target/learn-venv/bin/python clients/python/examples/learned_market_maker.py --seconds 120
 	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
 	CHAOS_SCRIPTS=$${CHAOS_SCRIPTS:-1000} $(WITH) rust -- cargo test --locked --release -p pitwire --test relay_chaos -- --nocapture
 	MEMORY_SOAK_S=$${MEMORY_SOAK_S:-3600} $(WITH) rust node python -- $(PYTEST) -s --timeout=0 tests/attack/test_memory_soak.py

@@ -429,7 +429,7 @@ def test_an_environment_without_trades_of_agents_has_the_tape_of_a_simulation() 
     from pitwire.envs.multi_agent import ACTIONS
 
     # Five seconds before the first decision, and 50 decisions a quarter of a second apart.
-    expected = simulate("--flow", "demo", "--seed", "4", "--horizon", "17")["tape_hash"]
+    expected = simulate("--flow", "market", "--seed", "4", "--horizon", "17")["tape_hash"]
     env = envs.SimultaneousMarketEnv()
     env.reset(seed=4)
     for _ in range(48):
@@ -446,11 +446,11 @@ def test_an_environment_without_trades_of_agents_has_the_tape_of_a_simulation() 
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_slicing_an_order_costs_less_than_sending_it_at_once() -> None:
+def test_slicing_a_large_order_costs_less_and_more_lots_cost_more() -> None:
     from pitwire import envs
 
-    def shortfall(seed: int, *, slices: bool) -> float:
-        env = envs.OptimalExecutionEnv(lots=20_000)
+    def shortfall(seed: int, lots: int, *, slices: bool) -> float:
+        env = envs.OptimalExecutionEnv(lots=lots)
         env.reset(seed=seed)
         done, info = False, {}
         while not done:
@@ -462,9 +462,13 @@ def test_slicing_an_order_costs_less_than_sending_it_at_once() -> None:
         return float(info["shortfall_ticks"])
 
     seeds = range(12)
-    at_once = [shortfall(seed, slices=False) for seed in seeds]
-    sliced = [shortfall(seed, slices=True) for seed in seeds]
-    assert np.mean(sliced) < np.mean(at_once)
+    costs = {
+        slices: [np.mean([shortfall(seed, lots, slices=slices) for seed in seeds]) for lots in (1_000, 20_000, 60_000)]
+        for slices in (False, True)
+    }
+    assert costs[False] == sorted(costs[False]) and costs[True] == sorted(costs[True])
+    # A small order fits into the best prices. A large one empties the book unless it is sliced.
+    assert costs[True][1] < costs[False][1] and costs[True][2] < costs[False][2]
 
 
 def test_the_programs_of_the_documentation_run() -> None:

@@ -16,7 +16,7 @@ class MarketSettings:
     preset: str = "demo"
     instrument: str = "BTC_USDC"
     #: Order flow of the preset; None leaves the market to the agents.
-    flow: str | None = "demo"
+    flow: str | None = "market"
     #: Venue time between two decisions, in nanoseconds.
     step_ns: int = NANOSECONDS // 4
     #: Venue time before the first decision, in nanoseconds.
