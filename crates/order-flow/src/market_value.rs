@@ -36,6 +36,9 @@ const MOST_TOLERANCE: f64 = 0.08;
 const NIGHT: f64 = 110.0;
 /// Time in which the distance from a followed instrument halves about, in seconds.
 const PREMIUM_DECAY_S: f64 = 120.0;
+/// Move by the volume of members, relative to that by trades of the flow. The orders that they take
+/// move the book as well.
+const MEMBER_SHARE: f64 = 0.5;
 /// Business seconds in which the volume of members decays to 1/e. Their impact, its square root,
 /// takes twice as long.
 const VOLUME_DECAY_S: f64 = 600.0;
@@ -155,7 +158,7 @@ impl MarketValue {
     /// Returns the value in ticks.
     pub fn ticks(&self) -> f64 {
         let base = if self.follows.is_some() { self.anchor } else { self.start };
-        let of_members = self.impact * self.member_volume.abs().sqrt().copysign(self.member_volume);
+        let of_members = MEMBER_SHARE * self.impact * self.member_volume.abs().sqrt().copysign(self.member_volume);
         base * (1.0 + (self.away + of_members).clamp(-MAX_DISTANCE, MAX_DISTANCE))
     }
 }
@@ -194,7 +197,7 @@ mod tests {
             whole.member_traded(sign * 40.0);
             (0..40).for_each(|_| split.member_traded(sign));
             double.member_traded(sign * 80.0);
-            assert!((sign * distance(&whole) - 4.0 * 40_f64.sqrt()).abs() < 1e-6, "{}", distance(&whole));
+            assert!((sign * distance(&whole) - 2.0 * 40_f64.sqrt()).abs() < 1e-6, "{}", distance(&whole));
             assert!((distance(&split) - distance(&whole)).abs() < 1e-6, "{}", distance(&split));
             assert!((distance(&double) / distance(&whole) - 2_f64.sqrt()).abs() < 1e-9);
             split.member_traded(-sign * 40.0);
