@@ -231,6 +231,8 @@ def test_wrong_input_gets_one_clear_error(client: list[str], venue: Venue) -> No
         (header + bytes.fromhex("0900 0200 e91c 0000"), "block of 9 bytes"),
         (header + bytes.fromhex("0000 0200 e91c 0000"), "block of 0 bytes"),
         (header + bytes.fromhex("0000 1400 e91c 0000"), "template 20"),
+        # A reason of 255 bytes, which does not come.
+        (bytes.fromhex("00000014 eb50 0400 0300 e91c 0000 00000000 ff00"), "template 3 with a length"),
     ):
         server = Garbage(answer)
         assert_one_error(orders(client, venue, server.address, ACCOUNTS), word)

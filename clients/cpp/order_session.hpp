@@ -236,6 +236,10 @@ private:
         });
         const auto message = receive(*socket_);
         const auto header = readHeader(message);
+        refuseMalformed(header, [&] { acceptLogon(message, header); });
+    }
+
+    void acceptLogon(const Message &message, const sbe::MessageHeader &header) {
         if (header.templateId() == sbe::Logout::sbeTemplateId()) {
             auto logout = decode<sbe::Logout>(message, header);
             const auto code = logout.code();
@@ -336,6 +340,20 @@ private:
         return header;
     }
 
+    /// Reads a message. Names its template if the codec refuses it.
+    template <typename Read> void refuseMalformed(const sbe::MessageHeader &header, Read read) const {
+        try {
+            read();
+        } catch (const ConnectionError &) {
+            throw;
+        } catch (const VenueError &) {
+            throw;
+        } catch (const std::runtime_error &) { // Of the codec.
+            throw malformed("a message of template " + std::to_string(header.templateId()) +
+                            " with a length or a value that is wrong");
+        }
+    }
+
     template <typename M> M decode(const Message &message, const sbe::MessageHeader &header) const {
         if (header.blockLength() < M::sbeBlockLength()) {
             throw malformed("a block of " + std::to_string(header.blockLength()) + " bytes in template " +
@@ -349,16 +367,7 @@ private:
 
     void dispatch(const Message &message) {
         const auto header = readHeader(message);
-        try {
-            dispatch(message, header);
-        } catch (const ConnectionError &) {
-            throw;
-        } catch (const VenueError &) {
-            throw;
-        } catch (const std::runtime_error &) { // Of the codecs.
-            throw malformed("a message of template " + std::to_string(header.templateId()) +
-                            " with a length or a value that is wrong");
-        }
+        refuseMalformed(header, [&] { dispatch(message, header); });
     }
 
     void dispatch(const Message &message, const sbe::MessageHeader &header) {

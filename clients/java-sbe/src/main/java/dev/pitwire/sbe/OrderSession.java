@@ -2,6 +2,7 @@ package dev.pitwire.sbe;
 
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.ByteOrder;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
@@ -190,7 +191,7 @@ public final class OrderSession implements AutoCloseable {
         synchronized (lock) {
             unanswered.put(id, frame);
             try {
-                if (next >= missedEnd) {
+                if (missedEnd == 0) {
                     socket.send(frame, frame.capacity() - MESSAGE_OFFSET);
                 }
             } catch (IOException cut) {
@@ -241,7 +242,11 @@ public final class OrderSession implements AutoCloseable {
             logon.clientId(clientId).secret(secret).nextSequence(next).heartbeatS(HEARTBEAT_S);
             candidate.send(frame, MessageHeaderEncoder.ENCODED_LENGTH + logon.sbeBlockLength());
             candidate.receive(received);
+            readHeader();
             acceptLogon(candidate);
+        } catch (IndexOutOfBoundsException lies) {
+            candidate.close();
+            throw malformedMessage();
         } catch (IOException | RuntimeException error) {
             candidate.close();
             throw error;
@@ -249,7 +254,6 @@ public final class OrderSession implements AutoCloseable {
     }
 
     private void acceptLogon(FrameSocket candidate) throws IOException {
-        readHeader();
         switch (header.templateId()) {
             case LogonAcceptedDecoder.TEMPLATE_ID -> { }
             case LogoutDecoder.TEMPLATE_ID -> {
@@ -313,6 +317,11 @@ public final class OrderSession implements AutoCloseable {
         return VenueException.malformed(address, what);
     }
 
+    /** The codec refuses the received message. */
+    private VenueException malformedMessage() {
+        return malformed("a message of template " + header.templateId() + " with a length or a value that is wrong");
+    }
+
     /** Reads the header of the received message, and checks it. */
     private void readHeader() {
         header.wrap(received, 0);
@@ -341,7 +350,7 @@ public final class OrderSession implements AutoCloseable {
                 default -> onNumbered();
             }
         } catch (IndexOutOfBoundsException | IllegalArgumentException lies) {
-            throw malformed("a message of template " + header.templateId() + " with a length or a value that is wrong");
+            throw malformedMessage();
         }
     }
 
@@ -355,7 +364,7 @@ public final class OrderSession implements AutoCloseable {
     }
 
     private void onNumbered() throws IOException {
-        long sequence = received.getLong(SEQUENCE_OFFSET);
+        long sequence = received.getLong(SEQUENCE_OFFSET, ByteOrder.LITTLE_ENDIAN);
         if (sequence < next) {
             return;
         }
@@ -418,7 +427,7 @@ public final class OrderSession implements AutoCloseable {
             && header.templateId() != ReportsLostDecoder.TEMPLATE_ID;
         if (isAnswer) {
             synchronized (lock) {
-                unanswered.remove(received.getLong(REQUEST_ID_OFFSET));
+                unanswered.remove(received.getLong(REQUEST_ID_OFFSET, ByteOrder.LITTLE_ENDIAN));
             }
         }
     }
