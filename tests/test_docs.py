@@ -126,9 +126,8 @@ def unknown_options(command: str) -> list[str]:
     words = command.partition(" -- ")[0].split()[1:]
     plain = [word for word in words if re.fullmatch(r"[a-z][a-z-]*", word)]
     # `tape serve`, `trade buy` and the like have a help of their own.
-    known = (
-        help_of((plain[0], plain[1])) if plain[0] in ("bench", "tape", "trade", "operator") else help_of((plain[0],))
-    )
+    depth = 3 if plain[:2] == ["operator", "simulation"] else 1 + (plain[0] in ("bench", "tape", "trade", "operator"))
+    known = help_of(tuple(plain[:depth]))
     return [word for word in words if word.startswith("--") and word.partition("=")[0] not in known]
 
 
