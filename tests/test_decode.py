@@ -1,6 +1,7 @@
 """`pitwire decode`: captures written by the formats' specifications, with traffic of the real
 binary, compared with decoders that share no code with it."""
 
+import contextlib
 import json
 import os
 import random
@@ -77,12 +78,9 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Traffic:
             client.request("CancelOrder", orderId=answer["orderId"])
             found.orders = recorded.sent, recorded.received
         reader.join(ready["order_feed_recovery"])
-        while len(found.units) < 20 or reader.next > 0:
-            try:
-                unit = reader.lines[0].recv(2_000)
-            except BlockingIOError:
-                break
-            found.units.append(unit)
+        with contextlib.suppress(BlockingIOError):
+            while len(found.units) < 150:
+                found.units.append(reader.lines[0].recv(2_000))
         recovery = Recovery(ready["order_feed_recovery"])
         recorded = RecordedSocket(recovery.sock)
         recovery.sock = recorded

@@ -10,7 +10,7 @@ from pathlib import Path
 import captures
 import pytest
 from itch_reader import END_OF_SESSION, ItchReader, messages
-from rpc import Http, Json
+from rpc import Http, Json, until
 from venue import DEMO_A, DEMO_B, OPERATOR, Venue, run_pitwire
 
 MINUTE_NS = 60_000_000_000
@@ -84,9 +84,10 @@ def test_books_from_a_lossy_line_equal_the_venue_through_auctions_and_a_halt(dat
         late.connect(recovery_address(venue))
         late.session, late.end = reader.session, reader.next
         late.until_equal(venue_books(member), units)
+        reader.lost_every = 0
+        reader.until_equal(venue_books(member), units)
         assert late.books.orders.keys() == reader.books.orders.keys()
-    while not reader.has_ended:
-        reader.poll()
+    until(lambda: (reader.poll(), reader.has_ended)[1], "the end of the session")
 
 
 def test_requests_that_cannot_be_answered_get_no_answer(data: Path) -> None:

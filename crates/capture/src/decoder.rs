@@ -123,7 +123,8 @@ impl Names {
     fn learn(&mut self, protocol: WireProtocol, fields: &Map<String, Value>) -> Option<u32> {
         let number = |name| fields.get(name).and_then(Value::as_u64);
         let order = number("order_id");
-        let locate = number("stock_locate").filter(|locate| *locate > 0);
+        // A System Event has the locate 0 and no instrument.
+        let locate = number("stock_locate").filter(|_| !fields.contains_key("event_code"));
         let stated = number("instrument_id").or(locate).and_then(|id| u32::try_from(id).ok());
         let Some(instrument) = stated else {
             return order.and_then(|order| self.orders.get(&(protocol, order)).copied());

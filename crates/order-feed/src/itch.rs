@@ -76,12 +76,15 @@ pub struct ItchPrice(pub u32);
 
 impl ItchPrice {
     pub const DECIMALS: u8 = 4;
+    /// Units of MITCH, which has eight decimals, in one unit.
+    const MITCH_UNITS: i64 = 10_000;
     /// The highest price: 429,496.7295.
     pub const MAX: ItchPrice = ItchPrice(u32::MAX);
 
     /// Converts a price. `None` if it has more than four decimals, is negative or does not fit.
     pub fn of(price: MitchPrice) -> Option<ItchPrice> {
-        price.decimal().rescaled(Self::DECIMALS).and_then(|units| u32::try_from(units).ok()).map(ItchPrice)
+        let is_exact = price.0 % Self::MITCH_UNITS == 0;
+        u32::try_from(price.0 / Self::MITCH_UNITS).ok().filter(|_| is_exact).map(ItchPrice)
     }
 
     pub fn decimal(self) -> Decimal {
@@ -324,5 +327,27 @@ messages! {
         current_reference_price: ItchPrice,
         cross_type: Letter,
         price_variation_indicator: Letter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_keeps_its_value_or_is_refused() {
+        let cases = [
+            (1_000_000, Some(100)),
+            (10_000, Some(1)),
+            (0, Some(0)),
+            (42_949_672_950_000, Some(u32::MAX)),
+            (42_949_672_960_000, None),
+            (1_000, None),
+            (-10_000, None),
+        ];
+        for (units, expected) in cases {
+            assert_eq!(ItchPrice::of(MitchPrice(units)), expected.map(ItchPrice), "{units}");
+        }
+        assert_eq!(ItchPrice(32_005_000).decimal().to_string(), "3200.5000");
     }
 }
