@@ -168,6 +168,10 @@ def decode(body: bytes) -> tuple[str, Fields]:
     return name, fields
 
 
+def matches(message: tuple[str, Fields], name: str, fields: Fields) -> bool:
+    return message[0] == name and all(message[1][key] == value for key, value in fields.items())
+
+
 @dataclass
 class CoinTossXClient:
     """One connection of a member. `messages` has every received message in order."""
@@ -209,9 +213,16 @@ class CoinTossXClient:
     def expect(self, name: str, **fields: Any) -> Fields:
         """Receives until a message of this name has these fields."""
         while True:
-            kind, received = self.receive()
-            if kind == name and all(received[key] == value for key, value in fields.items()):
-                return received
+            message = self.receive()
+            if matches(message, name, fields):
+                return message[1]
+
+    def find(self, name: str, **fields: Any) -> Fields:
+        """Returns the first received message of this name with these fields, and waits for it."""
+        for message in self.messages:
+            if matches(message, name, fields):
+                return message[1]
+        return self.expect(name, **fields)
 
     def log_on(self, new_password: str = "") -> int:
         """Returns the code of the answer."""
