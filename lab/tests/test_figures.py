@@ -38,6 +38,22 @@ def test_names_of_connectors_are_escaped() -> None:
     assert not isinstance(table.rows[0][0], Markup)
 
 
+def test_medians_that_no_test_separates_from_the_lowest_are_named() -> None:
+    values = {"slow": 60_000, "near": 31_000, "lowest": 30_000, "same": 30_500}
+    levels = [SimpleNamespace(connector=name, quantiles={0.5: value}) for name, value in values.items()]
+    verdicts = {
+        ("slow", "near"): "unresolved",
+        ("slow", "lowest"): "different",
+        ("slow", "same"): "different",
+        ("near", "lowest"): "unresolved",
+        ("near", "same"): "different",
+        ("lowest", "same"): "equivalent",
+    }
+    pairs = [SimpleNamespace(a=a, b=b, verdict=verdict) for (a, b), verdict in verdicts.items()]
+    result = SimpleNamespace(comparison=SimpleNamespace(levels=levels, pairs=pairs))
+    assert report.like_the_lowest(result) == ["same", "near"]
+
+
 def test_a_median_below_the_reference_receiver_is_a_threat_to_validity() -> None:
     levels = [SimpleNamespace(connector=name, quantiles={0.5: value}) for name, value in (("a", 27_500), ("b", 30_000))]
     result = SimpleNamespace(

@@ -43,6 +43,8 @@ def answer(results: Results) -> list[str]:
                 f"Verdicts on {len(pairs)} pairs: {counts['equivalent']} equivalent within ±{margin} µs, "
                 f"{counts['different']} different, {counts['unresolved']} not resolved by {len(result.blocks)} blocks."
             )
+            if like := like_the_lowest(result):
+                found.append(f"The medians of {', '.join(like)} cannot be separated from that of {fastest.connector}.")
         detectable = result.comparison.minimum_detectable
         if detectable is not None:
             found.append(f"Differences below {us(detectable)} µs may go unnoticed at this rate with this many blocks.")
@@ -65,6 +67,16 @@ def answer(results: Results) -> list[str]:
             f"From {run.name}, {first.connector} had {first.first_percent:.0f} % of {run.matched:,} messages first."
         )
     return found
+
+
+def like_the_lowest(result: TimedResult) -> list[str]:
+    """The connectors whose median no test separates from the lowest one, in order of their medians.
+
+    These are the pairs without the verdict "different": equivalent ones too.
+    """
+    first, *others = [level.connector for level in by_median(result)]
+    different = {frozenset((p.a, p.b)) for p in result.comparison.pairs if p.verdict == "different"}
+    return [name for name in others if frozenset((first, name)) not in different]
 
 
 def load_sentences(results: Results) -> list[str]:
