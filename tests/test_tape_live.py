@@ -102,15 +102,15 @@ def test_every_message_has_an_envelope_and_a_truth_row(tmp_path: Path, dialect: 
 def test_late_connection_gets_the_same_numbers_from_its_start_on(tmp_path: Path) -> None:
     truth = tmp_path / "truth.csv"
     options = ["--dialect", "binance", "--rate", "500", "--envelope", "--truth", str(truth)]
-    feed = Feed(tmp_path, "--live", *options, "--trades", "600", "--start-with", "2", "--arrival", "poisson")
+    feed = Feed(tmp_path, "--live", *options, "--trades", "2000", "--start-with", "2", "--arrival", "poisson")
     with connect(feed.url) as first, connect(feed.url) as second:
         received = [first.recv(timeout=PATIENCE_S) for _ in range(100)]
         with connect(feed.url) as third:
             late = read_all(third)[0]
         one, two = received + read_all(first)[0], read_all(second)[0]
     feed.wait()
-    assert sequences(one) == sequences(two) == list(range(1, 601))
-    assert sequences(late) == list(range(sequences(late)[0], 601)) and sequences(late)[0] > 90
+    assert sequences(one) == sequences(two) == list(range(1, 2001))
+    assert sequences(late) == list(range(sequences(late)[0], 2001)) and sequences(late)[0] > 90
     bodies = [[(*(fields(message) or (0, 0))[:2], message[108:]) for message in got] for got in (one, two, late)]
     assert bodies[0] == bodies[1]
     assert bodies[2] == bodies[0][-len(late) :]
