@@ -13,8 +13,11 @@ from pitwire._connected import ConnectedOutcome, ConnectedVenue, Request, instru
 from pitwire._native import Connection
 from pitwire.errors import InvalidValue, UnknownName, VenueClosed
 
-#: Orders whose agent is remembered, for messages that have fills only.
+#: Largest number of order numbers that are kept with their agent. A message without orders names
+#: its agent only by the order numbers of its trades.
 _MOST_ORDERS = 100_000
+#: Largest number of messages that wait for an agent. Beyond it the oldest are lost and counted.
+_MOST_NOTICES = 100_000
 
 
 class Agent(ConnectedVenue):
@@ -46,8 +49,8 @@ class Agent(ConnectedVenue):
 class ConnectedAgents(Mapping[str, Agent]):
     """Agents on one connection, by name. Each has an account, orders and events of its own.
 
-    In lockstep, `step` sends the requests of all agents and moves the clock of the venue. Without
-    it, each agent sends when it wants: `start` returns a future.
+    In lockstep, `step` sends the requests of all agents together and then advances the clock of the
+    venue. Otherwise `start` sends one request at once and returns a future.
     """
 
     def __init__(
@@ -88,8 +91,9 @@ class ConnectedAgents(Mapping[str, Agent]):
         return len(self._agents)
 
     def step(self, requests: Sequence[Request], ns: SupportsIndex = 0) -> list[ConnectedOutcome]:
-        """Sends requests of any agents, in this order and without waiting in between. Then it moves
-        the time of a venue with `--clock manual` by `ns`. Returns the outcomes in the same order.
+        """Sends requests of any agents, in this order and without waiting in between. If the venue
+        runs with `--clock manual`, its clock then advances by `ns` nanoseconds. Returns the outcomes
+        in the same order.
 
         `Agent.events` then has everything that happened up to the end of the step.
         """
@@ -114,7 +118,7 @@ class ConnectedAgents(Mapping[str, Agent]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection was not closed here."""
+        """True until `close` is called, even if the venue has ended the connection."""
         return self._connection.is_open
 
     def close(self) -> None:
@@ -135,7 +139,7 @@ class ConnectedAgents(Mapping[str, Agent]):
     def _collect(self) -> None:
         """Gives the messages that have arrived to their agents."""
         if not self.is_open:
-            raise VenueClosed("this venue is closed", "connect another one")
+            raise VenueClosed("this connection is closed", "call Venue.connect_agents again")
         texts, lost = self._connection.notices()
         for agent in self._agents.values():
             agent._lost += lost
@@ -147,6 +151,10 @@ class ConnectedAgents(Mapping[str, Agent]):
             owner = self._owner(text)
             if owner is not None:
                 owner._notices.append(text)
+        for agent in self._agents.values():
+            excess = max(0, len(agent._notices) - _MOST_NOTICES)
+            del agent._notices[:excess]
+            agent._lost += excess
 
     def _owner(self, text: str) -> Agent | None:
         """Returns the agent of a message: that of its orders, or else that of the orders filled."""

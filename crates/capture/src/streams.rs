@@ -26,12 +26,15 @@ pub(crate) struct TcpStream {
     /// Position of the next byte. The lowest 32 bits are its sequence number. `None` before the
     /// first segment.
     next: Option<u64>,
+    /// Sequence number of the first segment of the connection, if it is in the capture.
+    start: Option<u32>,
     waiting: BTreeMap<u64, Box<[u8]>>,
     waiting_bytes: usize,
 }
 
 impl TcpStream {
-    /// Takes a segment. Returns whether all its bytes were there before.
+    /// Takes a segment. Returns true if it brought nothing: its bytes were delivered, wait already,
+    /// precede the start of the stream, or belong to a gap that was reported.
     pub fn take(
         &mut self,
         sequence: u32,
@@ -40,6 +43,9 @@ impl TcpStream {
         deliver: &mut dyn FnMut(StreamEvent<'_>),
     ) -> bool {
         if is_first {
+            if self.start.replace(sequence) == Some(sequence) {
+                return true;
+            }
             // A new connection may have the ports of an old one.
             self.finish(deliver);
             self.next = Some((1 << 32) + u64::from(sequence.wrapping_add(1)));
@@ -55,12 +61,13 @@ impl TcpStream {
             return true;
         }
         if position > next {
-            if self.waiting.contains_key(&position) {
+            if self.waiting.get(&position).is_some_and(|waiting| waiting.len() >= bytes.len()) {
                 return true;
             }
             self.waiting_bytes += bytes.len();
-            self.waiting.insert(position, bytes.into());
-            if self.waiting_bytes > MAX_WAITING_BYTES {
+            let shorter = self.waiting.insert(position, bytes.into());
+            self.waiting_bytes -= shorter.map_or(0, |shorter| shorter.len());
+            while self.waiting_bytes > MAX_WAITING_BYTES {
                 self.skip_gap(deliver);
             }
             return false;
@@ -177,8 +184,33 @@ mod tests {
                 StreamEvent::Gap(missing) => gaps += missing,
                 StreamEvent::Bytes(bytes) => delivered += bytes.len(),
             });
-            assert!(stream.waiting_bytes <= MAX_WAITING_BYTES + part.len());
+            assert!(stream.waiting_bytes <= MAX_WAITING_BYTES);
         }
         assert_eq!((gaps, delivered), (99, 40 * 60_000));
+    }
+    #[test]
+    fn many_small_segments_do_not_lift_the_bound() {
+        let mut stream = TcpStream::default();
+        stream.take(0, true, b"", &mut |_| {});
+        for at in 0..1_000_000 {
+            stream.take(100 + 2 * at, false, b"x", &mut |_| {});
+        }
+        for at in 0..3 {
+            stream.take(3_000_000 + 70_000 * at, false, &vec![7; 60_000], &mut |_| {});
+            assert!(stream.waiting_bytes <= MAX_WAITING_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_repeated_start_changes_nothing_and_a_longer_segment_replaces_a_shorter_one() {
+        let (bytes, gaps, repeated) = play(&[
+            (0, true, b""),
+            (1, false, b"ab"),
+            (0, true, b""),
+            (5, false, b"e"),
+            (5, false, b"ef"),
+            (3, false, b"cd"),
+        ]);
+        assert_eq!((bytes.as_slice(), gaps, repeated), (&b"abcdef"[..], vec![], 1));
     }
 }

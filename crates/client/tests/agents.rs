@@ -59,7 +59,7 @@ async fn each_call_carries_the_token_of_its_agent() {
         ] {
             let call = peer.expect(method).await;
             assert_eq!(call.params, params);
-            peer.answer(&call, json!(null)).await;
+            peer.answer(&call, json!("ok")).await;
         }
         peer
     };

@@ -1,9 +1,10 @@
 //! Translates MITCH messages to ITCH 5.0.
 //!
-//! Does        keep the second and the references of replaced orders, and look up in the books what
-//!             ITCH states and MITCH does not: instruments, names and earlier quantities.
+//! Does        keep the time of the last time message, and the new ITCH references of replaced
+//!             orders; look up in the books what ITCH states and MITCH does not: instruments, names
+//!             and earlier quantities.
 //! Holds       1. a book that is rebuilt from the translation equals one that is rebuilt from the
-//!                messages, with the places of orders;
+//!                messages, and so do the positions of orders in their queues;
 //!             2. a new reference has bit 63, which no order id has.
 //! Start at    [`ItchTranslator::translate`].
 
@@ -246,7 +247,8 @@ impl ItchTranslator {
         }
     }
 
-    /// Replaces an order by one with another reference, which is the last at its price.
+    /// Sends an Order Replace: the order gets a new reference and the last position in the queue at
+    /// its price.
     fn replace(
         &mut self,
         order: &RebuiltOrder,
@@ -267,8 +269,8 @@ impl ItchTranslator {
         send(replace.into());
     }
 
-    /// Changes the displayed quantity of an order that keeps its place. The format has no message
-    /// for a larger quantity, so the order and those behind it are replaced.
+    /// Changes the displayed quantity of an order that keeps its time priority. ITCH cannot
+    /// increase a quantity. So the order is replaced, and then each order behind it at its price.
     fn set_quantity(
         &mut self,
         order: &RebuiltOrder,

@@ -5,8 +5,9 @@
 //!             members.
 //! Holds       1. without members, the value is a martingale for an observer of all sides, apart
 //!                from a reversion over many days that keeps it near the start price;
-//!             2. members move it by the square root of the volume that they took in total, however
-//!                they split it (tests: `split_orders_move_the_value_as_one_order` and
+//!             2. members move it by the square root of their net volume, bought less sold, which
+//!                decays with time. One order and slices of it at one time move it equally far
+//!                (tests: `split_orders_move_the_value_as_one_order` and
 //!                `the_impact_of_members_decays`).
 //! Start at    [`MarketValue::at`].
 
@@ -23,21 +24,22 @@ const MAX_DISTANCE: f64 = 0.16;
 const RANGE: f64 = 0.06;
 /// Share of the variance that comes from trades.
 const IMPACT_SHARE: f64 = 0.35;
-/// News per business second. The least size is in moves of a business second. Sizes have
-/// a tail with exponent 3 (Gopikrishnan, Meyer, Amaral and Stanley 1998).
+/// Rate of news per business second.
 const NEWS_RATE: f64 = 1.0 / 2_400.0;
+/// Smallest and largest jump by news, in standard deviations of the value over a business second.
+/// Sizes have a tail with exponent 3 (Gopikrishnan, Meyer, Amaral and Stanley 1998).
 const LEAST_NEWS: f64 = 6.0;
 const MOST_NEWS: f64 = 30.0;
-/// Shocks beyond a tolerance per business second: one in four days of eight hours.
+/// Rate of jumps beyond the dynamic tolerance per business second: one in four days of eight hours.
 const SHOCK_RATE: f64 = 1.0 / 115_200.0;
-/// Shocks ignore dynamic tolerances above this.
+/// An instrument with a dynamic tolerance above this share of the price has no such jumps.
 const MOST_TOLERANCE: f64 = 0.08;
-/// Standard deviation of the move overnight, in moves of a business second.
+/// Standard deviation of the move overnight, in standard deviations over a business second.
 const NIGHT: f64 = 110.0;
-/// Time in which the distance from a followed instrument halves about, in seconds.
+/// Seconds in which the distance from a followed instrument decays to 1/e.
 const PREMIUM_DECAY_S: f64 = 120.0;
-/// Move by the volume of members, relative to that by trades of the flow. The orders that they take
-/// move the book as well.
+/// Move by the volume of members, as a share of the move by a trade of the flow. It is below 1,
+/// because an order of a member that trades also takes orders from the book.
 const MEMBER_SHARE: f64 = 0.5;
 /// Business seconds in which the volume of members decays to 1/e. Their impact, its square root,
 /// takes twice as long.
@@ -134,10 +136,10 @@ impl MarketValue {
 
     /// Moves the value by an order of a member. `volume` is the signed size in typical orders.
     ///
-    /// The distance is the square root of the total volume (Tóth, Lempérière, Deremble, de
-    /// Lataillade, Kockelkoren and Bouchaud 2011), and that volume decays. An order in slices moves
-    /// the value as far as a whole one. Because the volume decays, and not the distance, no round
-    /// trip earns money on average (Alfonsi and Schied 2010).
+    /// The impact of members is proportional to the square root of their net volume (Tóth,
+    /// Lempérière, Deremble, de Lataillade, Kockelkoren and Bouchaud 2011), and that volume decays.
+    /// Slices of an order move the value as far as the whole order. Because the volume decays, and
+    /// not the impact, no round trip earns money on average (Alfonsi and Schied 2010).
     pub fn member_traded(&mut self, volume: f64) {
         self.member_volume += volume;
     }

@@ -29,7 +29,8 @@ impl Profile for CoinTossXProfile {
         match CtxMessage::decode(frame) {
             Ok((_, CtxMessage::CtxLogon(logon))) => {
                 let (client_id, secret) = check_logon(&self.members, &logon)?;
-                // The venue refuses the other secret, and counts the failed login.
+                // For a wrong password, a secret that no account has: the venue then refuses the
+                // logon and counts it.
                 let (client_id, secret) = (Text::new(&client_id), Text::new(secret.unwrap_or("wrong password")));
                 Ok(Logon { client_id, secret, next_sequence: 0, heartbeat_s: 0 })
             }
@@ -100,7 +101,7 @@ impl SessionProfile for CoinTossXSession {
         Err(Rejection {
             code: -32602,
             name: "instrument_does_not_fit".into(),
-            reason: "prices have units of 1e-4 and quantities are whole numbers in this schema".into(),
+            reason: "the tick is not a multiple of 1e-4, or the lot is not a whole number".into(),
             remedy: "Trade this instrument by JSON-RPC or by pitwire-order-entry.xml.".into(),
         })
     }

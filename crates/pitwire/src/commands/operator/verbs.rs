@@ -220,7 +220,10 @@ pub enum Verb {
         count: Option<u64>,
     },
     /// Start, show, stop and export simulations of the venue, and save their reports.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  pitwire operator simulation list\n  pitwire operator simulation start --seconds 3600 --seed 7"
+    )]
     Simulation(SimulationVerb),
     /// Advance the time of a venue that runs with --clock manual.
     #[command(
