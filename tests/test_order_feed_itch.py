@@ -87,7 +87,8 @@ def test_books_from_a_lossy_line_equal_the_venue_through_auctions_and_a_halt(dat
         reader.lost_every = 0
         reader.until_equal(venue_books(member), units)
         assert late.books.orders.keys() == reader.books.orders.keys()
-    until(lambda: (reader.poll(), reader.has_ended)[1], "the end of the session")
+        venue.stop()
+        until(lambda: (reader.poll(), reader.has_ended)[1], "the end of the session")
 
 
 def test_requests_that_cannot_be_answered_get_no_answer(data: Path) -> None:

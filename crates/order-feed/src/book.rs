@@ -283,7 +283,8 @@ impl BookBuilder {
                 if let Some(state) = self.instruments.get_mut(&place.instrument) {
                     state.sides[place.side as usize & 1].insert(place.rank(), level);
                 }
-                self.orders[slot].level = level;
+                let order = &mut self.orders[slot];
+                (order.level, order.previous, order.next) = (level, None, None);
                 return;
             }
         };
@@ -394,6 +395,7 @@ impl BookBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::OrderDelete;
 
     fn add(order_id: u64, price: i64) -> MitchMessage {
         let (side, price) = (Letter(b'B'), MitchPrice(price));
@@ -414,6 +416,21 @@ mod tests {
             let ids: Vec<u64> = book.orders(1, Side::Buy).map(|order| order.id).collect();
             assert_eq!(ids, expected, "flags {flags}");
         }
+    }
+
+    #[test]
+    fn an_order_that_moves_to_a_new_price_leaves_its_old_queue() {
+        let mut book = BookBuilder::default();
+        for message in [add(1, 10), add(2, 10), add(3, 10), modify(2, 20, 0), modify(3, 30, OrderModify::KEEPS_PLACE)] {
+            book.apply(&message).unwrap();
+        }
+        let ids = |book: &BookBuilder| book.orders(1, Side::Buy).map(|order| order.id).collect::<Vec<u64>>();
+        assert_eq!(ids(&book), [3, 2, 1]);
+        for (gone, left) in [(1, vec![3, 2]), (3, vec![2]), (2, vec![])] {
+            book.apply(&OrderDelete { nanosecond: 0, order_id: gone }.into()).unwrap();
+            assert_eq!(ids(&book), left);
+        }
+        assert_eq!(book.order_count(), 0);
     }
 
     #[test]

@@ -27,6 +27,8 @@ use pitwire_order_feed::{
 };
 
 const COMMANDS: usize = 60_000;
+/// Highest price of ITCH in units of 1e-8.
+const PRICES_END: i64 = 42_949_672_950_000;
 const FIXED_SEEDS: [u64; 2] = [20_260_105, 31_337];
 
 /// Orders by their references in ITCH, in the order of arrival: instrument, side, price, quantity.
@@ -88,9 +90,11 @@ impl ItchBook {
         }
     }
 
-    /// Prices and quantities of one side, in the order in which they trade.
+    /// Prices and quantities of one side, in the order in which they trade. The format cannot tell
+    /// prices from [`PRICES_END`] on apart, so their orders are left out.
     fn side(&self, locate: u32, side: u8) -> Vec<(i64, u32)> {
         let own = self.orders.iter().filter(|order| (u32::from(order.1), order.2) == (locate, side));
+        let own = own.filter(|order| i64::from(order.3) * 10_000 < PRICES_END);
         let mut orders: Vec<(i64, u32)> = own.map(|order| (i64::from(order.3) * 10_000, order.4)).collect();
         orders.sort_by_key(|(price, _)| if side == b'B' { -price } else { *price });
         orders
@@ -146,7 +150,6 @@ impl FeedWorld {
         }
         assert_eq!(trades, expected_trades, "every trade is shown once, in order");
         assert_eq!(itch_trades, expected_trades, "every trade is shown once, in order, by ITCH");
-        assert_eq!(self.translator.clipped, 0);
     }
 
     /// Compares all books. `cause` describes the last command.
@@ -159,7 +162,8 @@ impl FeedWorld {
                 let venue = market.book().orders(side).map(|order| (order.id.0, order.price.0 * tick, order.open));
                 let (rebuilt, venue): (Vec<_>, Vec<_>) = (rebuilt.collect(), venue.collect());
                 assert_eq!(rebuilt, venue, "{side:?} of {} after {cause:#?}", market.spec.name);
-                let venue: Vec<_> = venue.into_iter().map(|(_, price, quantity)| (price, quantity)).collect();
+                let venue = venue.into_iter().map(|(_, price, quantity)| (price, quantity));
+                let venue: Vec<_> = venue.filter(|(price, _)| *price < PRICES_END).collect();
                 let letter = if side == Side::Buy { b'B' } else { b'S' };
                 let itch = self.itch.side(id, letter);
                 assert_eq!(itch, venue, "ITCH, {side:?} of {} after {cause:#?}", market.spec.name);
