@@ -26,6 +26,8 @@ export async function judge(target, view, sizes = ['desktop']) {
       const [width, height] = SIZES[size];
       await target.setViewportSize({ width, height });
       await target.evaluate((name) => (document.documentElement.dataset.theme = name), theme);
+      // Data of a lost connection is greyed out on purpose; on a busy machine it takes a moment.
+      await target.waitForFunction(() => !document.querySelector('.stale'));
       await target.evaluate(endTransitions);
       // The content security policy forbids foreign scripts, but not evaluated ones.
       await target.evaluate(`${AXE};0`);
