@@ -70,7 +70,11 @@ test('a run ends with charts, and its tape is that of the command line', async (
   const run = await newest();
   await page.waitForSelector('[data-chart="Price"] .line[d^="M"]');
   const charts = await page.$$eval('[data-chart]', (all) => all.map((one) => one.dataset.chart));
-  assert.equal(charts.length, 6, String(charts));
+  assert.equal(charts.length, 7, String(charts));
+  assert.ok(
+    charts.some((chart) => chart.startsWith('Time of a command in the engine')),
+    String(charts),
+  );
   for (const chart of charts) await page.waitForSelector(`[data-chart="${chart}"] .line[d^="M"]`);
   const options = await page
     .getByRole('combobox', { name: /^Instrument/ })
