@@ -88,7 +88,7 @@ def messages(packet: bytes) -> list[bytes]:
 
 
 class ItchReader:
-    """Receives one line, loses some of its packets, and requests what is missing."""
+    """Receives one line, drops some of its packets, and requests missing messages."""
 
     def __init__(self, lost_every: int = 0) -> None:
         self.line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -108,7 +108,7 @@ class ItchReader:
         self.requests.connect((host, int(port)))
 
     def poll(self) -> None:
-        """Takes what has arrived, and then requests what is missing."""
+        """Takes the packets that have arrived, and then requests missing messages."""
         try:
             while True:
                 self.received += 1

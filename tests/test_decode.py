@@ -279,6 +279,31 @@ def test_a_file_that_is_no_capture_is_one_clear_error(tmp_path: Path) -> None:
     assert run_pitwire("decode").returncode == 2
 
 
+def test_a_packet_with_the_highest_number_is_decoded(tmp_path: Path) -> None:
+    event = struct.pack(">cHH6sc", b"S", 0, 0, bytes(6), b"O")
+    packet = struct.pack(">10sQH", b"0000000001", 2**64 - 1, 2) + 2 * (struct.pack(">H", len(event)) + event)
+    path = tmp_path / "capture"
+    path.write_bytes(captures.pcap([Packet(AT_NS, captures.datagram(packet, VENUE, READER))]))
+    found, counts = decoded(path)
+    assert [(row["number"], row["type"]) for row in found] == 2 * [(2**64 - 1, "S")]
+    assert counts["messages"] == 2
+
+
+def test_a_new_connection_begins_anew_after_half_a_message(traffic: Traffic, tmp_path: Path) -> None:
+    received = traffic.recovery[1]
+    units = split_units(received)
+    cut = captures.segment(700, b"", VENUE, CLIENT, captures.SYN)
+    half = captures.segment(701, units[0] + units[1][:9], VENUE, CLIENT)
+    again = [
+        captures.segment(90_000, b"", VENUE, CLIENT, captures.SYN),
+        captures.segment(90_001, units[0], VENUE, CLIENT),
+    ]
+    path = tmp_path / "capture"
+    path.write_bytes(captures.pcap([Packet(AT_NS, packet) for packet in [cut, half, *again]]))
+    found, counts = decoded(path)
+    assert rows(found) == 2 * unit_rows([units[0]]) and counts["malformed"] == 0
+
+
 def test_damaged_captures_never_panic(traffic: Traffic, tmp_path: Path) -> None:
     chance = random.Random(11)
     packets = [Packet(AT_NS, captures.datagram(unit, VENUE, READER)) for unit in traffic.units[:6]]

@@ -113,7 +113,7 @@ def test_fifty_agents_share_one_connection_and_get_their_own_events(running: Ven
     with pitwire.Venue.connect_agents(running.ws_url, logins) as agents:
         assert connections(running) == before + 1
         assert list(agents) == list(logins) and len(agents) == AGENTS
-        # Every agent but the last bids at a price of its own.
+        # Each agent except the last one bids, all at different prices.
         *buyers, seller = agents.values()
         bids = [agent.order("BTC_USDC", "buy", 3, PRICE_TICKS - n) for n, agent in enumerate(buyers)]
         outcomes = agents.step(bids, ns=SECOND_NS)

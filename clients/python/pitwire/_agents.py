@@ -1,4 +1,4 @@
-"""Many agents on one connection to a running venue, each with an account of its own."""
+"""Many agents on one connection to a running venue. Each agent has its own account."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike, fspath
-from types import TracebackType
 from typing import SupportsIndex
 
-from pitwire._connected import ConnectedOutcome, ConnectedVenue, Request, instruments_of, parse, send_all
+from pitwire._connected import (
+    ConnectedOutcome,
+    ConnectedVenue,
+    ConnectionOwner,
+    Request,
+    instruments_of,
+    parse,
+    send_all,
+)
 from pitwire._native import Connection
 from pitwire.errors import InvalidValue, UnknownName, VenueClosed
 
@@ -46,8 +53,8 @@ class Agent(ConnectedVenue):
         return taken
 
 
-class ConnectedAgents(Mapping[str, Agent]):
-    """Agents on one connection, by name. Each has an account, orders and events of its own.
+class ConnectedAgents(ConnectionOwner, Mapping[str, Agent]):
+    """Agents on one connection, by name. Each has its own account, orders and events.
 
     In lockstep, `step` sends the requests of all agents together and then advances the clock of the
     venue. Otherwise `start` sends one request at once and returns a future.
@@ -115,21 +122,6 @@ class ConnectedAgents(Mapping[str, Agent]):
         text = json.dumps(self._own(request).parameters)
         self._connection.start(request.venue._agent, request.method, text, _settling(future, request))
         return future
-
-    @property
-    def is_open(self) -> bool:
-        """True until `close` is called, even if the venue has ended the connection."""
-        return self._connection.is_open
-
-    def close(self) -> None:
-        """Closes the connection. Orders stay. May be called again."""
-        self._connection.close()
-
-    def __enter__(self) -> ConnectedAgents:
-        return self
-
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self.close()
 
     def _own(self, request: Request) -> Request:
         if not (isinstance(request.venue, Agent) and request.venue._group is self):

@@ -10,7 +10,7 @@ from decimal import Decimal
 from operator import index
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -97,7 +97,28 @@ class Request:
     parameters: dict[str, Any]
 
 
-class ConnectedVenue:
+class ConnectionOwner:
+    """A connection to a running venue that is closed after use."""
+
+    _connection: Connection
+
+    @property
+    def is_open(self) -> bool:
+        """True until `close` is called, even if the venue has ended the connection."""
+        return self._connection.is_open
+
+    def close(self) -> None:
+        """Closes the connection. Orders stay. May be called again."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+
+class ConnectedVenue(ConnectionOwner):
     """A connection to a running venue, with the calls of `Venue` for the account of its login."""
 
     #: Number of the agent on a connection that agents share.
@@ -381,21 +402,6 @@ class ConnectedVenue:
         """Venue time in nanoseconds since 1970, to the millisecond."""
         name = next(iter(self.instruments))
         return int(self.call("public/ticker", instrument_name=name)["timestamp"]) * 1_000_000
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection was not closed here."""
-        return self._connection.is_open
-
-    def close(self) -> None:
-        """Closes the connection. Orders stay. May be called again."""
-        self._connection.close()
-
-    def __enter__(self) -> ConnectedVenue:
-        return self
-
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self.close()
 
     def _check_account(self, account: str | int | None) -> None:
         if account is not None and account not in self.accounts:

@@ -177,6 +177,9 @@ impl Decoder<'_> {
                 let is_repeated =
                     tcp.take(sequence, is_first, bytes, &mut |event| self.take_event(packet, content, &event));
                 self.counts.repeated_segments += u64::from(is_repeated);
+                if is_first && !is_repeated {
+                    *content = StreamContent::default();
+                }
                 if !content.is_ours && !bytes.is_empty() && content.bytes.is_empty() {
                     self.counts.foreign += 1;
                 }
@@ -207,7 +210,9 @@ impl Decoder<'_> {
             let fields = if mold.kind == MoldKind::Request { Map::from_iter(count) } else { Map::new() };
             return self.send(packet, protocol, Some(first), (String::new(), name), fields);
         }
-        for (message, number) in mold.messages().zip(first..) {
+        for (message, at) in mold.messages().zip(0..) {
+            // Any host can send a packet with the highest number.
+            let number = first.saturating_add(at);
             match ItchMessage::decode(message) {
                 Ok(message) => {
                     let kind = (type_text(message.message_type()), message.name());

@@ -212,9 +212,10 @@ impl Driver {
             for channel in channels {
                 self.channels[channel].push(SubscriptionEvent::Restarted);
             }
-            let tokens: Vec<Option<String>> = match is_private(&channels[0]) && !self.tokens.is_empty() {
-                true => self.tokens.iter().cloned().map(Some).collect(),
-                false => vec![None],
+            let tokens: Vec<Option<String>> = if is_private(&channels[0]) && !self.tokens.is_empty() {
+                self.tokens.iter().cloned().map(Some).collect()
+            } else {
+                vec![None]
             };
             for access_token in tokens {
                 let params = Channels { channels, access_token };

@@ -3,8 +3,8 @@
 //! Does        keep the time of the last time message, and the new ITCH references of replaced
 //!             orders; look up in the books what ITCH states and MITCH does not: instruments, names
 //!             and earlier quantities.
-//! Holds       1. a book that is rebuilt from the translation equals one that is rebuilt from the
-//!                messages, and so do the positions of orders in their queues;
+//! Holds       1. a book from ITCH messages equals a book from MITCH messages, with the positions
+//!                of orders in their queues;
 //!             2. a new reference has bit 63, which no order id has.
 //! Start at    [`ItchTranslator::translate`].
 

@@ -1,6 +1,6 @@
 //! The time that a run spends in the engine for each command.
 //!
-//! Holds       the tape does not depend on it, so it is no part of the report.
+//! Leaves out  the report, because a report depends on the tape only and these times do not.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub struct LatencyFigures {
     pub bars: Vec<LatencyBar>,
 }
 
-/// Commands whose time is below a bound and not below that of the bar before.
+/// Commands whose time is below the bound of this bar, and at least the bound of the bar before.
 #[derive(Clone, Debug, Serialize)]
 pub struct LatencyBar {
     pub below_ns: u64,

@@ -38,8 +38,9 @@ impl Pacing {
 
 /// The due times of requests at a fixed rate.
 ///
-/// A timer of the runtime has a resolution of 1 ms. This one wakes the event loop of the client at
-/// the due time, without a thread of its own. While requests are overdue it makes no system call.
+/// A timer of the runtime has a resolution of 1 ms, so a timer of the kernel wakes the event loop
+/// of the client at the due time. It needs no thread, and no system call while requests are
+/// overdue.
 pub struct DueTimes {
     rate: NonZeroU64,
     start: Instant,

@@ -1,7 +1,7 @@
 //! A reader behind two lines that lose datagrams.
 //!
-//! Holds       the sender waits for the reader, so that nothing is lost but the chosen share and
-//!             what the system drops.
+//! Holds       the sender waits for the reader. So the lines lose only the chosen share, and the
+//!             datagrams that the system drops.
 //! Start at    [`measure`].
 
 use std::io;

@@ -2,8 +2,8 @@
 //!
 //! Does        run a generated flow through the full engine, encode its events, rebuild the books
 //!             from the units, and read the feed from two lossy lines over loopback.
-//! Holds       a rebuilt book is compared with the one that was encoded, so a fast wrong reader
-//!             fails.
+//! Holds       each rebuilt book is compared with the encoded book, so a reader that is fast and
+//!             wrong fails.
 //! Start at    [`FeedRecording::make`], [`time_encoding`], [`time_rebuild`], [`lossy::measure`].
 
 pub mod lossy;
@@ -45,7 +45,7 @@ pub(crate) fn defined_engine() -> Engine {
 }
 
 impl FeedRecording {
-    /// Generates commands until they have caused so many messages.
+    /// Generates commands until they have caused at least `messages` messages.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl FeedRecording {
 /// Nanoseconds for each message.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingTimes {
-    /// From the events of a command to messages: what the venue thread spends on the feed.
+    /// From the events of a command to its messages. The venue thread spends this time.
     pub observe_ns: f64,
     /// From a message to bytes in a unit.
     pub write_ns: f64,

@@ -47,12 +47,12 @@ mod tests {
         let payload = [b"{\"seq\":\"0\",".as_slice(), &[b'x'; 300], b"\"}"].concat();
         // The second message must not refer to the first one.
         for _ in 0..2 {
-            let mut squeezed = compress(&mut deflater, &payload, 11).unwrap();
-            assert_eq!(&squeezed[STORED_HEADER_BYTES..STORED_HEADER_BYTES + 11], &payload[..11]);
-            assert!(squeezed.len() < 60, "{} bytes", squeezed.len());
-            squeezed[STORED_HEADER_BYTES + 8] = b'7';
+            let mut compressed = compress(&mut deflater, &payload, 11).unwrap();
+            assert_eq!(&compressed[STORED_HEADER_BYTES..STORED_HEADER_BYTES + 11], &payload[..11]);
+            assert!(compressed.len() < 60, "{} bytes", compressed.len());
+            compressed[STORED_HEADER_BYTES + 8] = b'7';
             let mut found = Vec::new();
-            Inflater::new(15).inflate_whole(&squeezed, &mut found, 1_000).unwrap();
+            Inflater::new(15).inflate_whole(&compressed, &mut found, 1_000).unwrap();
             assert_eq!(found[8], b'7');
             found[8] = b'0';
             assert_eq!(found, payload);

@@ -16,7 +16,7 @@ use pitwire_terminal::text_table::TextTable;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Pause until a part of a file is asked for again.
+/// Pause before a repeated request for a part of a file.
 const PART_PAUSE: Duration = Duration::from_millis(15);
 
 #[derive(Subcommand)]
@@ -74,7 +74,7 @@ pub enum TableFormat {
     Parquet,
 }
 
-/// Start a simulation on the venue, in a process of its own.
+/// Start a simulation on the venue, in a separate process.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pitwire operator simulation start --seconds 3600 --seed 7\n  pitwire operator simulation start --preset jse --events 100000 --flow mine.toml"
