@@ -16,6 +16,7 @@ mod table;
 mod tidy;
 mod tree;
 mod type_names;
+mod unrun_tests;
 mod words;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
             let mut offences = tidy::check(&tree)?;
             offences.extend(words::check(&tree));
             offences.extend(type_names::check(&tree));
+            offences.extend(unrun_tests::check(&tree));
             Ok(offences)
         }),
         ["tidy", "--commits", base] => commits::check(&tree::top(), base),
