@@ -3,9 +3,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Cargo and npm use every core by themselves; two suites at once would only disturb one another.
+# Cargo and npm use every core by themselves. Only the parts of `make test` that mostly wait run side
+# by side: see BESIDE.
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
-.PHONY: help run test check bench bench-trading lab publication-study fuzz soak attack web docs clean
+endif
+.PHONY: help run test test-lab test-page test-programs test-python test-rust test-tools check check-rust check-scripts \
+	bench bench-trading lab publication-study fuzz soak attack web docs clean
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
@@ -20,6 +24,8 @@ LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
 TORCH_INDEX := PIP_EXTRA_INDEX_URL=$${PIP_EXTRA_INDEX_URL:-https://download.pytorch.org/whl/cpu}
 PYTHON_SOURCES := tests scripts clients/python lab/src lab/tests lab/conform lab/connectors
 RELEASE := $(WITH) rust node -- scripts/build-release
+# Runs two targets at the same time and prints the output of each when it ends.
+BESIDE := $(MAKE) --no-print-directory --output-sync=target -j 2 SIDE_BY_SIDE=1
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
 	-o -path web/tests -prune -o -type f -print 2>/dev/null)
 
@@ -35,25 +41,49 @@ run: web/dist/index.html ## build, start the demo venue, print its URLs (options
 # The tests drive the binary that `cargo test` has built: its arithmetic is checked for overflow, and
 # no second build is needed. For another one: make test PITWIRE_BIN=$PWD/target/release/pitwire
 ifeq ($(origin PITWIRE_BIN),file)
-test: export PITWIRE_BIN := $(CURDIR)/target/debug/pitwire
+test test-lab test-page test-python: export PITWIRE_BIN := $(CURDIR)/target/debug/pitwire
 endif
-test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI runs: checks, Rust, page, real clients, kill -9
+test: web/dist/index.html ## everything that CI runs: checks, Rust, page, real clients, kill -9
 	@rm -f target/skipped
-	$(MAKE) --no-print-directory check
-	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast
-	$(WITH) rust -- cargo run -q -p xtask -- mutants
-	$(WITH) node -- npm --prefix web test
-	$(WITH) rust node chromium -- npm --prefix web run e2e
-	$(WITH) rust python -- scripts/build-python
+	@# Install every tool now: two apt-get at the same time would fail.
+	$(WITH) rust node python chromium strace openssl haproxy -- true
 	ALLOW_MISSING=1 $(WITH) r -- true
-	$(WITH) rust node python strace openssl haproxy -- $(PYTEST) -n 4 --dist worksteal tests
+	$(BESIDE) check-rust test-tools
+	@# Builds target/debug/pitwire, which the tests of the laboratory need.
+	$(WITH) rust -- cargo test --locked --workspace --no-run --test relay_chaos
+	$(BESIDE) test-lab test-programs
+	$(BESIDE) test-rust test-page
+	$(MAKE) --no-print-directory test-python
 	@[ ! -x target/docs-venv/bin/zensical ] || target/docs-venv/bin/python scripts/build_site.py
-	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
-	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
-	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
-check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy; changes nothing
+# The parts of `make test`. test-tools waits for downloads; test-lab, test-page and test-rust often
+# wait for timers. test-programs only computes: with the lowest priority, it delays no test.
+test-tools: check-scripts lab/.venv/.stamp
+	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
+	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
+
+test-programs:
+	$(WITH) rust -- nice -n 19 cargo test --locked --workspace --no-run
+	$(WITH) rust python -- nice -n 19 scripts/build-python
+
+test-lab:
+	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 --dist worksteal -m "not soak" lab/tests lab/conform
+
+test-rust:
+	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast
+	$(WITH) rust -- cargo run -q -p xtask -- mutants
+
+test-page:
+	$(WITH) node -- npm --prefix web test
+	$(WITH) rust node chromium -- npm --prefix web run e2e
+
+test-python:
+	$(WITH) rust node python strace openssl haproxy -- $(PYTEST) -n 4 --dist worksteal tests
+
+check: check-rust check-scripts ## format, lint, dependencies, tidy; changes nothing
+
+check-rust:
 	$(WITH) rust -- cargo fmt --all --check
 	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(WITH) rust -- cargo run -q -p xtask -- dependencies
@@ -62,6 +92,8 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy;
 	$(WITH) rust -- cargo run -q -p xtask -- tidy --commits $(FIRST_CHECKED_COMMIT)
 	$(WITH) rust -- cargo run -q -p xtask -- mutants --check
 	$(WITH) rust -- cargo run -q -p xtask -- table --check
+
+check-scripts: web/node_modules/.stamp .venv/.stamp
 	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q $(PYTHON_SOURCES)
 	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q $(PYTHON_SOURCES)
 	$(WITH) node -- npm --prefix web run check
