@@ -18,6 +18,8 @@ export CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser ||
 # `make check` judges the subjects of later commits.
 FIRST_CHECKED_COMMIT := a9158968ca27aef04da1d1d61730adafba67c323
 WITH := scripts/with
+# With the features of the whole workspace, as in `cargo test`: nothing is compiled for it twice.
+XTASK := $(WITH) rust -- scripts/xtask
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
 LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
 # The wheels of PyTorch there have no CUDA and are much smaller than those of PyPI.
@@ -72,7 +74,7 @@ test-lab:
 
 test-rust:
 	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast
-	$(WITH) rust -- cargo run -q -p xtask -- mutants
+	$(XTASK) mutants
 
 test-page:
 	$(WITH) node -- npm --prefix web test
@@ -86,12 +88,12 @@ check: check-rust check-scripts ## format, lint, dependencies, tidy; changes not
 check-rust:
 	$(WITH) rust -- cargo fmt --all --check
 	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
-	$(WITH) rust -- cargo run -q -p xtask -- dependencies
-	$(WITH) rust -- cargo run -q -p xtask -- circles
-	$(WITH) rust -- cargo run -q -p xtask -- tidy
-	$(WITH) rust -- cargo run -q -p xtask -- tidy --commits $(FIRST_CHECKED_COMMIT)
-	$(WITH) rust -- cargo run -q -p xtask -- mutants --check
-	$(WITH) rust -- cargo run -q -p xtask -- table --check
+	$(XTASK) dependencies
+	$(XTASK) circles
+	$(XTASK) tidy
+	$(XTASK) tidy --commits $(FIRST_CHECKED_COMMIT)
+	$(XTASK) mutants --check
+	$(XTASK) table --check
 
 check-scripts: web/node_modules/.stamp .venv/.stamp
 	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q $(PYTHON_SOURCES)
@@ -131,7 +133,7 @@ attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on t
 soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, the client behind 1,000 fault scripts, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines, twelve properties of markets over twenty seeds, a market maker that learns (make soak KILL_CYCLES=200)
 	$(RELEASE)
 	TEST_COMMANDS=$${TEST_COMMANDS:-100000000} $(WITH) rust -- cargo test --locked --release -p pitwire-engine --test differential -- --nocapture
-	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(WITH) rust -- cargo run -q -p xtask -- mutants --release -- --nocapture
+	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(XTASK) mutants --release -- --nocapture
 	$(WITH) rust -- cargo test --locked --release -p pitwire-simulation --test stylised_facts -- --ignored --nocapture
 	$(WITH) rust python -- bash -c 'python3 -m venv target/learn-venv && $(TORCH_INDEX) target/learn-venv/bin/pip install -q \
 		--disable-pip-version-check "./clients/python[learn]"'
