@@ -27,14 +27,14 @@ const USAGE: &str = "\
 xtask - the project's own checks
 
 Usage
-  cargo run -q -p xtask -- dependencies    manifests, web and lab against docs/dependencies.toml
-  cargo run -q -p xtask -- circles         source files that import each other in a loop
-  cargo run -q -p xtask -- mutants         run the mutation tests of the engine (options for cargo test follow)
-  cargo run -q -p xtask -- mutants --check    say whether every fault still applies to the engine's sources
-  cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md, retired words and type names
-  cargo run -q -p xtask -- tidy --commits BASE    subjects of the commits since BASE
-  cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
-  cargo run -q -p xtask -- table --check   say whether that table is up to date
+  scripts/xtask dependencies    manifests, web and lab against docs/dependencies.toml
+  scripts/xtask circles         source files that import each other in a loop
+  scripts/xtask mutants         run the mutation tests of the engine (options for cargo test follow)
+  scripts/xtask mutants --check    say whether every fault still applies to the engine's sources
+  scripts/xtask tidy            sources against the rules of CONTRIBUTING.md, retired words and type names
+  scripts/xtask tidy --commits BASE    subjects of the commits since BASE
+  scripts/xtask table           write the table of crates into ARCHITECTURE.md
+  scripts/xtask table --check   say whether that table is up to date
 
 Exit status  0 nothing to say, 1 offences (one line each, with the cure), 2 could not run";
 

@@ -25,8 +25,7 @@ pub fn write(tree: &Tree) -> Result<Vec<String>, String> {
 /// If the list of dependencies cannot be read.
 pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
     let same = Some(regenerated(tree)?.as_str()) == tree.get(PAGE);
-    let offence =
-        format!("{PAGE}: its table is not what docs/dependencies.toml says; run `cargo run -q -p xtask -- table`");
+    let offence = format!("{PAGE}: its table is not what docs/dependencies.toml says; run `scripts/xtask table`");
     Ok(if same { Vec::new() } else { vec![offence] })
 }
 

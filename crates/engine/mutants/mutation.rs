@@ -4,7 +4,7 @@
 //! Does        run the rule vectors, random worlds compared with the reference engine, the same
 //!             worlds under the auditor, and pairs of runs with and without a hidden order that
 //!             never trades; count the commands until a check fails.
-//! To repeat   `cargo run -p xtask -- mutants -- --nocapture`; `MUTATION_WORLDS=2000` for more
+//! To repeat   `scripts/xtask mutants -- --nocapture`; `MUTATION_WORLDS=2000` for more
 //!             worlds, `TEST_SEED=N` for others.
 
 mod common;
