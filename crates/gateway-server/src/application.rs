@@ -207,7 +207,7 @@ impl GatewayApplication {
                 if is_public {
                     api_route::share(&mut response);
                 }
-                notices.respond(id, &response, keep_alive, head_only);
+                notices.respond(id, response, keep_alive, head_only);
             }
         }
     }

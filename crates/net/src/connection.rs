@@ -6,8 +6,9 @@
 //!             2. the outbox holds at most 256 KiB and one answer above that in answers,
 //!                and 1 MiB and one turn's worth of notices;
 //!             3. a connection whose requests take long acts on one at a time, and counts as busy;
-//!             4. an answer that the peer does not read ends the connection;
-//!             5. requests that were acted on are answered before the connection ends, also when
+//!             4. a turn writes at most 128 KiB to a connection, and the rest in the next turns;
+//!             5. an answer that the peer does not read ends the connection;
+//!             6. requests that were acted on are answered before the connection ends, also when
 //!                the peer ended it.
 //! Leaves out  the order of the turns, and the commit between acting and writing.
 //! Start at    [`Connection::read_and_act`], [`Connection::flush`].
@@ -22,7 +23,7 @@ use tracing::debug;
 
 use crate::application::{Application, CloseReason, Refusal};
 use crate::connection::input::{Backlog, Input, SHARE_NS};
-use crate::connection::outbox::{OUTBOX_BYTES, Outbox, PUMP_BYTES};
+use crate::connection::outbox::{OUTBOX_BYTES, Outbox, PUMP_BYTES, WRITE_BYTES};
 use crate::connection_id::ConnectionId;
 use crate::context::{TurnContext, TurnTimes};
 use crate::event_loop::{EventLoop, SendOutcome};
@@ -180,7 +181,7 @@ impl Connection {
 
     /// Gives the connection a response and ends it.
     pub fn refuse(&mut self, response: &HttpResponse, now: u64) {
-        response.write(&mut self.outbox.bytes, false, false);
+        self.outbox.append(|out| response.write(out, false, false));
         self.stage = ConnectionStage::Closing { since: now };
     }
 
@@ -201,11 +202,26 @@ impl Connection {
         self.input.is_busy()
     }
 
-    /// Makes the answers of this turn leave with those of the next one.
+    /// Makes everything that waits leave in the next turn.
     pub fn hold_back(&mut self) {
-        // They wait in the outbox, and the next turn counts anew.
+        // It waits in the outbox or with the application, and the next turn counts anew.
         (self.share.frames, self.share.answer_bytes) = (0, 0);
         self.outbox.is_held_back = true;
+    }
+
+    /// Says whether a turn has left something that the next one has to write.
+    pub fn is_held_back(&self) -> bool {
+        self.outbox.is_held_back
+    }
+
+    /// Says whether something was acted on in this turn, so that the peer waits for an answer.
+    pub fn has_asked(&self) -> bool {
+        self.share.frames > 0
+    }
+
+    /// Says whether new input would be acted on in the next turn, before the busy connections.
+    pub fn may_ask(&self) -> bool {
+        self.stage == ConnectionStage::Open && !self.is_busy() && !self.input.awaits_response() && self.has_room()
     }
 
     /// Says whether something was acted on in this turn and nothing is left over.
@@ -237,8 +253,12 @@ impl Connection {
 
     /// Says whether the connection can go on without waiting for the socket.
     pub fn wants_turn(&self) -> bool {
+        self.outbox.is_held_back || self.readiness.is_reported || self.can_act()
+    }
+
+    /// Says whether there may be something to read or to act on.
+    pub fn can_act(&self) -> bool {
         match self.stage {
-            _ if self.outbox.is_held_back || self.readiness.is_reported => true,
             ConnectionStage::Open => {
                 let may_act = self.has_room() && !self.input.awaits_response();
                 may_act && (self.input.has_left_over() || self.readiness.readable)
@@ -566,17 +586,14 @@ impl Connection {
             NoticeKind::Answer => self.outbox.push_answer(bytes, now),
             NoticeKind::LateResponse => {
                 self.outbox.push_answer(bytes, now);
-                // What came behind the request, if only the end of the peer, is next.
-                let has_rest = !self.input.rest().is_empty() || self.input.is_at_end;
-                self.input.backlog = if has_rest { Backlog::LeftOver } else { Backlog::None };
-                self.outbox.release_notices();
+                self.end_put_off();
             }
             // What is newer than the answer must not come before it.
             NoticeKind::Notice if self.input.awaits_response() => self.outbox.defer_notice(bytes),
             NoticeKind::Notice => self.outbox.push_notice(bytes),
             NoticeKind::End => {
                 if self.is_websocket() {
-                    self.outbox.bytes.extend_from_slice(bytes);
+                    self.outbox.append(|out| out.extend_from_slice(bytes));
                 }
                 self.stage = ConnectionStage::Closing { since: now };
             }
@@ -584,10 +601,27 @@ impl Connection {
         self.outbox.settle();
     }
 
+    /// Queues the end of a response that was put off, without copying it.
+    pub fn take_late_response(&mut self, bytes: Vec<u8>, now: u64) {
+        if self.stage == ConnectionStage::Open {
+            self.outbox.push_owned_answer(bytes, now);
+            self.end_put_off();
+            self.outbox.settle();
+        }
+    }
+
+    fn end_put_off(&mut self) {
+        // What came behind the request, if only the end of the peer, is next.
+        let has_rest = !self.input.rest().is_empty() || self.input.is_at_end;
+        self.input.backlog = if has_rest { Backlog::LeftOver } else { Backlog::None };
+        self.outbox.release_notices();
+    }
+
     /// Writes the outbox, then the frames that the application publishes, until the socket
-    /// takes no more.
-    pub fn flush(&mut self, app: &mut impl Application, net: &mut dyn EventLoop, times: &TurnTimes<'_>) {
+    /// takes no more or has taken the share of the turn. Returns how many bytes it took.
+    pub fn flush(&mut self, app: &mut impl Application, net: &mut dyn EventLoop, times: &TurnTimes<'_>) -> usize {
         let now = times.now;
+        let mut taken = 0;
         (self.share.frames, self.share.answer_bytes) = (0, 0);
         (self.outbox.is_held_back, self.readiness.is_reported) = (false, false);
         let mut answers = std::mem::take(&mut self.share.answers);
@@ -603,17 +637,23 @@ impl Connection {
                     break;
                 }
             }
+            if taken >= WRITE_BYTES {
+                self.outbox.is_held_back = true;
+                break;
+            }
             if self.outbox.pending() == 0 && !self.refill(app, net, now) {
                 break;
             }
             let sent_ns = if answers > 0 { times.clock.monotonic_ns() } else { 0 };
-            let sent = self.stream.send(net, &[self.outbox.rest()]);
+            let front = self.outbox.front(WRITE_BYTES - taken);
+            let sent = self.stream.send(net, if front[1].is_empty() { &front[..1] } else { &front });
             if answers > 0 {
                 app.answered(&times.server_latency(std::mem::take(&mut answers), self.share.read_ns, sent_ns));
             }
             match sent {
                 SendOutcome::Bytes(0) | SendOutcome::Failed => self.stage = ConnectionStage::Gone,
                 SendOutcome::Bytes(bytes) => {
+                    taken += bytes;
                     self.outbox.note_written(bytes, now);
                     if let ConnectionStage::Closing { since } = &mut self.stage {
                         *since = now;
@@ -622,7 +662,8 @@ impl Connection {
                 SendOutcome::Blocked => self.readiness.writable = false,
             }
         }
-        if self.outbox.is_unread() {
+        // The peer cannot read bytes that this turn holds back.
+        if self.outbox.is_unread() && !self.outbox.is_held_back {
             debug!(id = ?self.id, "closed a connection that does not read its notices");
             self.close(CloseCode::TryAgainLater, "too slow: notices are not being read", now);
         }
@@ -630,6 +671,7 @@ impl Connection {
         if let Some(has_room) = self.outbox.room_change() {
             app.outbox_changed(self.id, has_room);
         }
+        taken
     }
 
     /// Finds something to write when everything has been written. Returns false if there is
@@ -653,7 +695,7 @@ impl Connection {
 
     fn close(&mut self, code: CloseCode, reason: &str, now: u64) {
         if self.stage == ConnectionStage::Open {
-            write_close(&mut self.outbox.bytes, code, reason);
+            self.outbox.append(|out| write_close(out, code, reason));
             self.stage = ConnectionStage::Closing { since: now };
         }
     }

@@ -91,6 +91,13 @@ impl ConnectionTable {
         self.list(at);
     }
 
+    /// Says whether an event is input of a connection that asks little and may go on.
+    pub fn is_request(&self, event: LoopEvent) -> bool {
+        let LoopEvent::Readable(token) = event else { return false };
+        let connection = self.index_of_token(token).and_then(|at| self.connections.get(at));
+        connection.is_some_and(Connection::may_ask)
+    }
+
     fn index_of_token(&self, token: Token) -> Option<usize> {
         self.by_token.get(token.index()).copied().flatten()
     }

@@ -35,6 +35,7 @@ mod stream;
 mod tls_acceptor;
 mod turn;
 mod waker;
+mod write_lists;
 
 pub use application::{Application, CloseReason, Refusal, ServerLatency};
 pub use client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};

@@ -14,6 +14,8 @@ use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_heade
 use crate::connection_id::ConnectionId;
 use crate::http::HttpResponse;
 
+/// A late response of this many bytes is not copied.
+const OWNED_BYTES: usize = 64 * 1024;
 /// Capacity of the buffer between turns, in bytes.
 const SPARE_BYTES: usize = 1024 * 1024;
 
@@ -27,6 +29,7 @@ pub struct Notices {
     closed_elsewhere: Vec<ConnectionId>,
     charges: Vec<(ConnectionId, u64)>,
     put_off: BTreeSet<ConnectionId>,
+    is_behind: bool,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,16 @@ struct QueuedNotice {
     kind: NoticeKind,
     /// End of its bytes, which begin at the end of the item before it.
     end: usize,
+    /// The bytes of a long response, instead of those in the common buffer.
+    owned: Option<Vec<u8>>,
+}
+
+/// The bytes of an item.
+#[derive(Debug)]
+pub(crate) enum NoticeBytes<'a> {
+    Shared(&'a [u8]),
+    /// The end of a long [`NoticeKind::LateResponse`].
+    Owned(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +75,12 @@ impl Notices {
     }
 
     /// Adds the answer that was [put off](Self::put_off). Notices that waited follow it.
-    pub fn reply_late(&mut self, to: ConnectionId, text: &[u8]) {
-        self.put(to, NoticeKind::LateResponse, |out| write_frame(out, Opcode::Text, text));
+    pub fn reply_late(&mut self, to: ConnectionId, text: Vec<u8>) {
+        if text.len() < OWNED_BYTES {
+            return self.put(to, NoticeKind::LateResponse, |out| write_frame(out, Opcode::Text, &text));
+        }
+        self.put(to, NoticeKind::Answer, |out| write_header(out, Opcode::Text, text.len()));
+        self.put_owned(to, text);
     }
 
     pub(crate) fn take_put_off(&mut self, id: ConnectionId) -> bool {
@@ -77,8 +94,13 @@ impl Notices {
     }
 
     /// Adds the response to an HTTP request that was put off; `keep_alive` is the request's.
-    pub fn respond(&mut self, to: ConnectionId, response: &HttpResponse, keep_alive: bool, head_only: bool) {
-        self.put(to, NoticeKind::LateResponse, |out| response.write(out, keep_alive, head_only));
+    pub fn respond(&mut self, to: ConnectionId, response: HttpResponse, keep_alive: bool, head_only: bool) {
+        if head_only || response.body.len() < OWNED_BYTES {
+            self.put(to, NoticeKind::LateResponse, |out| response.write(out, keep_alive, head_only));
+        } else {
+            self.put(to, NoticeKind::Answer, |out| response.write(out, keep_alive, true));
+            self.put_owned(to, response.body);
+        }
         if !keep_alive {
             self.end(to);
         }
@@ -143,7 +165,25 @@ impl Notices {
             return;
         }
         write(&mut self.bytes);
-        self.items.push(QueuedNotice { to, kind, end: self.bytes.len() });
+        self.items.push(QueuedNotice { to, kind, end: self.bytes.len(), owned: None });
+    }
+
+    fn put_owned(&mut self, to: ConnectionId, bytes: Vec<u8>) {
+        if !self.is_ending(to) {
+            let (kind, end) = (NoticeKind::LateResponse, self.bytes.len());
+            self.items.push(QueuedNotice { to, kind, end, owned: Some(bytes) });
+        }
+    }
+
+    /// Notes whether the last turn has left notices unwritten for want of time.
+    pub(crate) fn set_behind(&mut self, is_behind: bool) {
+        self.is_behind = is_behind;
+    }
+
+    /// Says whether the last turn has left notices or published messages unwritten for want of
+    /// time. The application should then add only notices that cannot wait.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Says whether a connection ends with this turn: nothing more that it sent may be acted on.
@@ -161,10 +201,10 @@ impl Notices {
     }
 
     /// Passes everything to `deliver`, in order.
-    pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, &[u8])) {
+    pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, NoticeBytes<'_>)) {
         let mut start = 0;
-        for QueuedNotice { to, kind, end } in self.items.drain(..) {
-            deliver(to, kind, &self.bytes[start..end]);
+        for QueuedNotice { to, kind, end, owned } in self.items.drain(..) {
+            deliver(to, kind, owned.map_or(NoticeBytes::Shared(&self.bytes[start..end]), NoticeBytes::Owned));
             start = end;
         }
         self.ending.clear();
@@ -190,7 +230,10 @@ mod tests {
         notices.echo_close(two, Some(3001));
         assert!(notices.is_ending(one) && notices.is_ending(two));
         let mut out = Vec::new();
-        notices.drain(|to, kind, bytes| out.push((to.0, kind, bytes.to_vec())));
+        notices.drain(|to, kind, bytes| {
+            let NoticeBytes::Shared(bytes) = bytes else { panic!("a long response") };
+            out.push((to.0, kind, bytes.to_vec()));
+        });
         let expected = [
             (1, NoticeKind::Notice, vec![0x81, 1, b'a']),
             (2, NoticeKind::Answer, vec![0x81, 1, b'b']),

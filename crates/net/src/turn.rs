@@ -53,7 +53,8 @@ impl<A: Application> TurnScheduler<'_, '_, A> {
         for at in &self.table.listed {
             let Some(connection) = self.table.connections.get_mut(*at) else { continue };
             let is_next = connection.is_busy() == is_busy && connection.list_state != ListState::Served;
-            if !is_next || self.turn.notices.is_ending(connection.id) {
+            // A connection that only waits to be written to uses no time of the turn.
+            if !is_next || !connection.can_act() || self.turn.notices.is_ending(connection.id) {
                 continue;
             }
             connection.list_state = ListState::Served;

@@ -10,6 +10,9 @@ use pitwire_net::{
     Application, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Waker, stop_signals,
 };
 
+/// Bytes of a response that is not copied.
+const LONG: usize = 300_000;
+
 /// Another thread answers; its answers come back through a queue.
 struct SlowApplication {
     asked: Sender<(ConnectionId, bool, String)>,
@@ -42,10 +45,14 @@ impl Application for SlowApplication {
     fn tick(&mut self, _: u64, notices: &mut Notices) {
         while let Ok((to, keep_alive, text)) = self.answers.try_recv() {
             if text.starts_with("late text") {
-                notices.reply_late(to, text.as_bytes());
+                let mut text = text.into_bytes();
+                if text.ends_with(b"long") {
+                    text.resize(LONG, b'.');
+                }
+                notices.reply_late(to, text);
                 continue;
             }
-            notices.respond(to, &HttpResponse::text(200, &text), keep_alive, false);
+            notices.respond(to, HttpResponse::text(200, &text), keep_alive, false);
         }
     }
 }
@@ -116,20 +123,42 @@ fn application_gets_the_target_of_a_handshake() {
     assert!(is_sent, "{}", String::from_utf8_lossy(&bytes));
 }
 
-#[test]
-fn a_late_answer_comes_before_newer_notices_and_before_the_next_message_is_acted_on() {
+/// Sends two texts and a close frame, and returns everything that comes back.
+fn answers_to(texts: [&str; 2]) -> String {
     let address = serve();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = "GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
-    // Two texts with a mask of zeros, and a close frame.
-    stream.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'a', 0x81, 0x81, 0, 0, 0, 0, b'b', 0x88, 0x80, 0, 0, 0, 0]).unwrap();
+    // Each has a mask of zeros.
+    for text in texts {
+        stream.write_all(&[0x81, 0x80 | u8::try_from(text.len()).unwrap(), 0, 0, 0, 0]).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+    }
+    stream.write_all(&[0x88, 0x80, 0, 0, 0, 0]).unwrap();
     let mut bytes = Vec::new();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.read_to_end(&mut bytes).unwrap();
-    let text = String::from_utf8_lossy(&bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_late_answer_comes_before_newer_notices_and_before_the_next_message_is_acted_on() {
+    let text = answers_to(["a", "b"]);
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} is missing in {text:?}"));
     let places = ["late text a", "newer than a", "late text b", "newer than b"].map(at);
     assert!(places.is_sorted(), "{text:?}");
+}
+
+#[test]
+fn a_long_late_answer_is_sent_whole_and_in_its_place() {
+    let text = answers_to(["long", "b"]);
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} is missing"));
+    let places = ["late text long", "newer than long", "late text b", "newer than b"].map(at);
+    assert!(places.is_sorted(), "{places:?}");
+    let dots = "late text long".len()..LONG;
+    let answer = &text[places[0]..places[0] + LONG];
+    assert!(answer[dots].bytes().all(|byte| byte == b'.'));
+    // Only the header of the notice stands between them.
+    assert!((LONG..LONG + 5).contains(&(places[1] - places[0])), "{places:?}");
 }

@@ -122,6 +122,30 @@ fn publications_reach_silent_subscribers() {
     }
 }
 
+#[test]
+fn a_request_waits_for_a_part_of_the_writing_to_others_only() {
+    const LISTENERS: usize = 60;
+    let venue = Venue::up();
+    let mut listeners: Vec<_> = (0..LISTENERS).map(|_| venue.websocket()).collect();
+    let mut asker = venue.websocket();
+    listeners[0].send(&texts(["publish:tape", "hold"]));
+    // It asks while the publication is committed, and its own commit is held, too.
+    venue.is_held();
+    asker.say("hold");
+    asker.wait_until_delivered();
+    venue.release();
+    venue.is_held();
+    let reached = listeners.iter_mut().map(|listener| usize::from(listener.has_news())).sum::<usize>();
+    assert!(reached < LISTENERS / 2, "{reached} of {LISTENERS} connections were written to before");
+    venue.release();
+    for listener in &mut listeners[1..] {
+        assert_eq!(listener.got(), text("tape"));
+    }
+    let mut all = [asker.got(), asker.got()];
+    all.sort_by_key(|frame| *frame == text("tape"));
+    assert_eq!(all, [text("hold"), text("tape")]);
+}
+
 // --- one client's excess is its own ---
 
 /// A client that pipelines `total` big requests and reads nothing yet.

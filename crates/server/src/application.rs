@@ -37,7 +37,7 @@ use crate::heartbeats::Heartbeats;
 use crate::long_answers::{LongAnswers, Recipient};
 use crate::metrics::{self, Gauges, ServerCounters};
 use crate::page;
-use crate::private_events::PrivateEvents;
+use crate::private_events::{NOTICES_WHILE_BEHIND, PrivateEvents};
 use crate::private_windows::PrivateWindows;
 use crate::public_connections::ConnectionOutput;
 use crate::resume::{Resumption, RetainedChannels, VenueEpoch};
@@ -636,7 +636,8 @@ impl Application for VenueApplication {
         }
         self.turn_records = RECORDS_PER_TURN;
         self.take_outbox_reports(now_ns);
-        self.send_waiting_events(RECORDS_PER_TURN, now_ns, notices);
+        let budget = if notices.is_behind() { NOTICES_WHILE_BEHIND } else { RECORDS_PER_TURN };
+        self.send_waiting_events(budget, now_ns, notices);
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }

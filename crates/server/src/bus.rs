@@ -348,7 +348,7 @@ impl Bus {
                 QuestionSubject::Resume(wishes) => self.resume(wishes, service, life, now_ns),
             };
             let response = self.seal(&reply, &join.purpose);
-            notices.respond(join.from, &response, join.keep_alive, false);
+            notices.respond(join.from, response, join.keep_alive, false);
         }
         if now_ns < self.sweep_ns {
             return;

@@ -19,6 +19,9 @@ use crate::account_listeners::AccountListeners;
 /// Most notices that the changes of a command are sent as at once. Writing them takes about half a
 /// millisecond.
 pub const NOTICES_PER_COMMAND: usize = 512;
+/// Notices of a turn that follows one whose notices are not all written: about as many as a turn
+/// writes at least.
+pub const NOTICES_WHILE_BEHIND: usize = 16;
 /// Most changes of one account that wait. A command makes about 20,000 of them, two for each trade.
 const MAX_EVENTS: usize = 1 << 17;
 /// Time in nanoseconds that the changes of an account wait for a connection without room.

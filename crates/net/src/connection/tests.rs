@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::input::{FRAMES_AT_A_TIME, FRAMES_OF_A_FLOOD};
+use super::outbox::WRITE_BYTES;
 use super::*;
 use crate::SystemClock;
 use crate::connection_table::ConnectionTable;
@@ -100,9 +101,9 @@ impl Bench {
         connection.read_and_act(&mut self.context(0));
     }
 
-    fn flush(&mut self, connection: &mut Connection, now: u64) {
+    fn flush(&mut self, connection: &mut Connection, now: u64) -> usize {
         let times = TurnTimes { clock: &self.clock, now, acted_ns: 0, committed_ns: 0 };
-        connection.flush(&mut self.app, &mut *self.net, &times);
+        connection.flush(&mut self.app, &mut *self.net, &times)
     }
 }
 
@@ -224,6 +225,18 @@ fn a_connection_that_asks_little_is_served_first_and_a_flood_every_other_turn() 
 }
 
 #[test]
+fn a_connection_that_waits_to_be_written_to_delays_no_request() {
+    let mut two = TwoPeers::new();
+    let waiting = &mut two.table.connections[0];
+    waiting.readiness.readable = false;
+    waiting.take(NoticeKind::Notice, b"notice", 0);
+    waiting.hold_back();
+    two.send(1, 1);
+    assert_eq!(two.turn(0), [1], "the time is over after the first connection");
+    assert!(two.table.connections[0].is_held_back());
+}
+
+#[test]
 fn input_in_the_middle_of_a_flood_comes_next_and_ends_the_turn() {
     let mut two = TwoPeers::new();
     two.table.listed = vec![0];
@@ -292,7 +305,10 @@ fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
     connection.take(NoticeKind::Answer, &vec![b'a'; ANSWER], 0);
     let (mut got, mut turns) = (0, 0);
     while got < ANSWER {
-        bench.flush(&mut connection, 0);
+        while connection.is_held_back() || turns == 0 {
+            bench.flush(&mut connection, 0);
+            turns += 1;
+        }
         assert!(!connection.wants_turn(), "it waits for its socket");
         got += peer.read(&mut vec![0; ANSWER]).unwrap_or(0);
         bench.net.wait(Some(Duration::from_millis(1)), &mut events).unwrap();
@@ -304,9 +320,30 @@ fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
         }
         // Whenever there is room again it is reported, and by nothing else.
         assert_eq!(connection.wants_turn(), !events.is_empty());
-        turns += 1;
+        turns = 0;
     }
-    assert!(turns > 1);
+}
+
+#[test]
+fn a_turn_writes_a_bounded_number_of_bytes_to_a_connection() {
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    connection.readiness.readable = false;
+    connection.take(NoticeKind::Answer, &vec![b'a'; WRITE_BYTES], 0);
+    connection.take(NoticeKind::Notice, &vec![b'n'; 2 * 1024 * 1024], 0);
+    let first = bench.flush(&mut connection, 0);
+    assert_eq!((first, connection.wants_turn(), connection.stage), (WRITE_BYTES, true, ConnectionStage::Open));
+    // The next turn continues. Notices that the venue holds back do not close the connection.
+    connection.take(NoticeKind::Notice, b"n", 1);
+    let second = bench.flush(&mut connection, 1);
+    assert!((1..=WRITE_BYTES).contains(&second) && connection.stage == ConnectionStage::Open, "{second} bytes");
+    let mut got = vec![0; 4 * WRITE_BYTES];
+    let mut read = 0;
+    while read < first + second {
+        read += peer.read(&mut got[read..]).unwrap_or(0);
+    }
+    let answer = got[..read].iter().take_while(|byte| **byte == b'a').count();
+    assert_eq!((answer, read), (WRITE_BYTES, first + second));
 }
 
 #[test]

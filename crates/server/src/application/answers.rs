@@ -83,10 +83,10 @@ impl VenueApplication {
             Recipient::Gone => {}
             Recipient::Http { connection, keep_alive, head_only } => {
                 let response = HttpResponse::json(if is_error { 400 } else { 200 }, text);
-                notices.respond(connection, &response, keep_alive, head_only);
+                notices.respond(connection, response, keep_alive, head_only);
             }
             Recipient::WebSocket(id) if !self.service.market_data.public_connections.has(id) => {
-                notices.reply_late(id, &text);
+                notices.reply_late(id, text);
             }
             Recipient::WebSocket(id) => {
                 let public_connections = &mut self.service.market_data.public_connections;
