@@ -6,6 +6,7 @@ use pitwire_net::OriginPolicy;
 use pitwire_relay::Upstream;
 use tokio::sync::watch;
 
+use crate::outbox::WaitingBytes;
 use crate::throttle::Throttle;
 use crate::uplink::Uplink;
 
@@ -28,6 +29,8 @@ pub(crate) struct Edge {
     pub forwarded: AtomicU64,
     pub refused: AtomicU64,
     pub connections: AtomicU64,
+    /// Texts for all clients.
+    pub waiting: WaitingBytes,
     pub origins: OriginPolicy,
     /// The connections to the venue, while it is there.
     pub uplinks: watch::Sender<Option<Uplinks>>,

@@ -26,7 +26,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{debug, info, warn};
 
 use crate::edge::{Edge, Uplinks};
-use crate::outbox::{OutboxReader, Outgoing, outbox};
+use crate::outbox::{OutboxReader, Outgoing, WaitingBytes};
 use crate::session::Session;
 use crate::throttle::{Rate, Throttle};
 use crate::uplink::Uplink;
@@ -91,6 +91,7 @@ impl OrderGateway {
             forwarded: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            waiting: WaitingBytes::default(),
             origins: OriginPolicy::new(address.ip(), &options.hosts),
             uplinks: watch::Sender::new(None),
         });
@@ -214,7 +215,7 @@ async fn serve(mut socket: TcpStream, peer: SocketAddr, edge: Arc<Edge>, is_full
         WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES_MAX)).max_frame_size(Some(MESSAGE_BYTES_MAX));
     let client = WebSocketStream::from_partially_read(socket, rest, Role::Server, Some(config)).await;
     edge.connections.fetch_add(1, Ordering::Relaxed);
-    let (sender, reader) = outbox();
+    let (sender, reader) = edge.waiting.outbox();
     let session = Session::new(Arc::clone(&edge), uplinks, sender, peer.ip().to_string());
     exchange(client, session, reader, changes).await
 }
