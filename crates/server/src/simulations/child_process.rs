@@ -38,8 +38,8 @@ enum OutputLine {
 enum ProcessEnd {
     Exited(ExitStatus, String),
     Stopped,
-    /// The process was ended because the disk is full, or because it wrote too much.
-    OutOfSpace(String),
+    /// The process was ended because the disk is full, or because the run used more than it may.
+    BeyondBounds(String),
 }
 
 impl ProcessEnd {
@@ -57,7 +57,7 @@ impl ProcessEnd {
             }
             ProcessEnd::Exited(_, text) => (RunState::Failed, Some(text)),
             ProcessEnd::Stopped => (RunState::Stopped, None),
-            ProcessEnd::OutOfSpace(why) => (RunState::Failed, Some(why)),
+            ProcessEnd::BeyondBounds(why) => (RunState::Failed, Some(why)),
         }
     }
 }
@@ -125,10 +125,15 @@ fn follow(
     let mut child =
         command.spawn().map_err(|error| format!("cannot start {} ({error}; try again)", program.display()))?;
     let (sender, lines) = channel();
+    let is_of_member = store.record(run).is_some_and(|record| record.member.is_some());
+    if is_of_member {
+        limit_memory(&child, store.bounds.member_memory_bytes);
+    }
     let readers = (child.stdout.take(), child.stderr.take());
     let output = readers.0.map(|stdout| thread::spawn(move || read_lines(stdout, &sender)));
     let errors = readers.1.map(|stderr| thread::spawn(move || read_errors(stderr)));
-    let why = supervise(store, run, &mut child, &lines, stops);
+    let deadline = is_of_member.then(|| Instant::now() + store.bounds.member_time);
+    let why = supervise(store, run, &mut child, &lines, stops, deadline);
     if why.is_some() {
         // It fails only if the process has ended by itself.
         let _ = child.kill();
@@ -140,6 +145,19 @@ fn follow(
     Ok(why.unwrap_or(ProcessEnd::Exited(status, text)))
 }
 
+/// Limits the address space of a process. A process above the limit ends by itself.
+fn limit_memory(child: &Child, bytes: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        // It fails only if the process has ended already.
+        let _ = prlimit(Some(Pid::from_child(child)), Resource::As, limit);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (child, bytes);
+}
+
 /// Takes lines of the process until it ends. Returns the reason if it must be ended.
 fn supervise(
     store: &RunStore,
@@ -147,15 +165,21 @@ fn supervise(
     child: &mut Child,
     lines: &Receiver<OutputLine>,
     stops: &AtomicBool,
+    deadline: Option<Instant>,
 ) -> Option<ProcessEnd> {
     let mut measured = Instant::now();
     loop {
         if stops.load(Ordering::Relaxed) {
             return Some(ProcessEnd::Stopped);
         }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let most_s = store.bounds.member_time.as_secs();
+            let why = format!("the run of a member takes longer than {most_s} s (make it shorter)");
+            return Some(ProcessEnd::BeyondBounds(why));
+        }
         if measured.elapsed() >= MEASURE_EVERY {
             if let Err(why) = check_size(store, run).and_then(|()| store.check_space()) {
-                return Some(ProcessEnd::OutOfSpace(why));
+                return Some(ProcessEnd::BeyondBounds(why));
             }
             measured = Instant::now();
         }

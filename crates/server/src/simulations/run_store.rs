@@ -27,6 +27,10 @@ pub struct RunBounds {
     pub runs: usize,
     /// Most runs of one member.
     pub member_runs: usize,
+    /// Longest work on a run of a member, and on its export.
+    pub member_time: Duration,
+    /// Most address space of the process for a member, in bytes.
+    pub member_memory_bytes: u64,
     pub age: Duration,
     /// Most bytes of all runs when another one starts.
     pub bytes: u64,
@@ -41,6 +45,8 @@ impl Default for RunBounds {
         RunBounds {
             runs: 20,
             member_runs: 5,
+            member_time: Duration::from_secs(600),
+            member_memory_bytes: 2 << 30,
             age: Duration::from_secs(7 * 86_400),
             bytes: 4 << 30,
             run_bytes: 2 << 30,

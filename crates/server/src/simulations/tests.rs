@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NO_BOUNDS: RunBounds = RunBounds {
     runs: 9,
     member_runs: 2,
+    member_time: Duration::from_secs(3_600),
+    member_memory_bytes: 1 << 40,
     age: Duration::from_secs(3_600),
     bytes: 1 << 30,
     run_bytes: 1 << 30,
@@ -252,6 +254,31 @@ fn old_runs_are_deleted_and_unfinished_ones_of_an_earlier_venue_have_failed() {
     settled(&mut simulations, "done");
     assert_eq!(ids(&mut simulations), [4], "the others are too old");
     assert!(!home.0.join("2").exists(), "a run without a readable record is deleted like the others");
+}
+
+#[test]
+fn the_time_and_the_memory_of_a_members_run_are_bounded() {
+    let home = home("simulation-member-bounds");
+    let alice = SimulationCaller::Member("alice".into());
+    let bounds = RunBounds { member_time: Duration::from_millis(50), ..NO_BOUNDS };
+    let mut simulations = open(&home, bounds).for_members(true);
+    simulations.answer(&alice, SimulationCall::Start(options("slow"))).unwrap();
+    let failed = settled(&mut simulations, "failed");
+    assert_eq!(failed["error"], "the run of a member takes longer than 0 s (make it shorter)");
+    // An operator's run has no such bound.
+    let run = start(&mut simulations, "slow");
+    newest(&mut simulations, |run| run["state"] == "running");
+    std::thread::sleep(4 * bounds.member_time);
+    assert_eq!(ask(&mut simulations, SimulationCall::List)[0]["state"], "running");
+    ask(&mut simulations, SimulationCall::Stop(run));
+    settled(&mut simulations, "stopped");
+    drop(simulations);
+
+    let bounds = RunBounds { member_memory_bytes: 1 << 33, ..NO_BOUNDS };
+    let mut simulations = open(&home, bounds).for_members(true);
+    simulations.answer(&alice, SimulationCall::Start(options("limited"))).unwrap();
+    let failed = settled(&mut simulations, "failed");
+    assert_eq!(failed["error"], "8388608 KiB of address space");
 }
 
 #[test]

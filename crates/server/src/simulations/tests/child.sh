@@ -5,6 +5,12 @@ case "$1 $*" in
   export*) mkdir "$4" && echo a,b > "$4/trades.csv" && echo '{"ok":true}' ;;
   *--flow=fails*) echo 'pitwire: the flow is unstable (make its jumps smaller)' >&2; exit 1 ;;
   *--flow=slow*) progress; exec sleep 600 ;;
+  *--flow=limited*)
+    # The limit is set right after the start.
+    until [ "$(ulimit -v)" != unlimited ]; do sleep 0.01; done
+    echo "$(ulimit -v) KiB of address space" >&2
+    exit 1
+    ;;
   *--flow=large*) mkdir journal; progress; head -c 100000 /dev/zero > journal/big; exec sleep 600 ;;
   *)
     mkdir journal
