@@ -1,7 +1,7 @@
 //! Explanations of orders and commands, read from the log of a data directory.
 //!
-//! Holds       1. the event loop never waits for an explanation: a thread looks up one at a time,
-//!                and the client asks again;
+//! Holds       1. the event loop never waits for an explanation: a thread of low priority looks up
+//!                one at a time, and the client asks again;
 //!             2. every waiting account gets its answer, however many requests other accounts send.
 //! Start at    [`explain`] for a command queue, [`ExplainService::ask`] for a running venue.
 
@@ -174,7 +174,11 @@ impl ExplainService {
         let found = self.queue.ask((order, member.map_or(Viewer::Operator, Viewer::Member)), now_ns);
         if let Some((order, viewer)) = self.queue.begin(now_ns) {
             let directory = self.directory.clone();
-            let work = move || explain(&directory, Question::Order(order), viewer, false, &mut |_, _| {});
+            let work = move || {
+                // The venue and its clients come first.
+                let _ = rustix::process::nice(10);
+                explain(&directory, Question::Order(order), viewer, false, &mut |_, _| {})
+            };
             match thread::Builder::new().name("explain".into()).spawn(work) {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => self.queue.ended(LogExplanation::Failed(error.to_string()), now_ns),
