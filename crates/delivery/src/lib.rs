@@ -8,6 +8,7 @@
 //! Leaves out  Sockets, clocks and threads: see the crate `publisher`.
 //! Start at    [`Stream::append`], then [`Ring`].
 
+mod channel_table;
 mod compressor;
 mod frame;
 mod latest;
@@ -15,6 +16,7 @@ mod ring;
 mod shuffle;
 mod stream;
 
+pub use channel_table::{ChannelId, ChannelTable};
 pub use compressor::{Compressor, NARROW_BITS, POLICY};
 pub use frame::{Frame, FrameHeader};
 pub use latest::{Latest, LatestMessage};

@@ -7,7 +7,7 @@ use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
 use market::MarketFixture;
-use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels};
+use pitwire_deribit::channels::{ChannelCursor, ChannelId, PublicChannels};
 use pitwire_deribit::codec::Interval;
 use pitwire_engine::Engine;
 use pitwire_model::{
@@ -26,7 +26,7 @@ fn join(fixture: &mut MarketFixture, name: &str) -> Reader {
 
 #[derive(Default)]
 struct Reader {
-    feed: FeedId,
+    feed: ChannelId,
     cursor: ChannelCursor,
     sides: [BTreeMap<String, String>; 2],
     change_id: u64,

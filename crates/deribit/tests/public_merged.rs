@@ -10,7 +10,7 @@ use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
 use market::MarketFixture;
-use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, Overrun};
+use pitwire_deribit::channels::{ChannelCursor, ChannelId, LagPolicy, MissedChange, Overrun};
 use pitwire_model::{Event, InstrumentId, Lots, Side, Ticks};
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ impl Market {
 }
 
 struct Reader {
-    feed: FeedId,
+    feed: ChannelId,
     cursor: ChannelCursor,
     book: Book,
     change_id: u64,

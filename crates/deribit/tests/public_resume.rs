@@ -4,7 +4,7 @@
 mod market;
 
 use market::{MarketFixture, Reader};
-use pitwire_deribit::channels::FeedId;
+use pitwire_deribit::channels::ChannelId;
 use pitwire_deribit::codec::{Channel, ResumeReason};
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce};
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn end_window(fixture: &mut MarketFixture) {
 fn missed(
     fixture: &MarketFixture,
     name: &str,
-    feed: FeedId,
+    feed: ChannelId,
     number: u64,
     room: usize,
 ) -> Result<Vec<Value>, ResumeReason> {

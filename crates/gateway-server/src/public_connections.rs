@@ -149,7 +149,7 @@ impl PublicConnections {
             } else {
                 (LagPolicy::Ask, DELTA_RING_BYTES)
             };
-            let spec = StreamSpec { name: channel.to_string(), lag, ring_bytes, snapshot: false, keep: false };
+            let spec = StreamSpec { name: channel.0.to_string(), lag, ring_bytes, snapshot: false, keep: false };
             ChannelRing { stream: publisher.create(&spec), has_sequences: lag == LagPolicy::Ask, counted: 0 }
         });
         let (stream, begins) = (ring.stream, attachment.ring_start.filter(|_| ring.has_sequences));

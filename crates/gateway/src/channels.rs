@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use pitwire_websocket::payload_of;
 
-use crate::history::{ChannelId, History, NextMessage};
+use crate::history::{History, NextMessage};
 use crate::merge_queue::can_merge;
 use crate::protocol::{Batch, Reply};
 use crate::sink::{CatchUp, ClientSink};
+use pitwire_delivery::ChannelId;
 
 /// Most messages that follow a stored snapshot. With more, the gateway requests a new one.
 pub(crate) const REPLAYED_MAX: usize = 64;
@@ -41,7 +42,7 @@ pub(crate) struct ChannelState {
     needed_ns: u64,
 }
 
-pub(crate) struct ChannelTable {
+pub(crate) struct BusChannels {
     pub history: History,
     states: BTreeMap<ChannelId, ChannelState>,
     /// Names that clients use.
@@ -54,9 +55,9 @@ pub(crate) struct ChannelTable {
     dirty: BTreeSet<ChannelId>,
 }
 
-impl ChannelTable {
+impl BusChannels {
     pub fn new(history_bytes: usize) -> Self {
-        ChannelTable {
+        BusChannels {
             history: History::new(history_bytes),
             states: BTreeMap::new(),
             aliases: BTreeMap::new(),
@@ -114,7 +115,7 @@ impl ChannelTable {
 
     /// Appends a batch to the history.
     pub fn append(&mut self, bytes: &Arc<[u8]>, from: u64) {
-        let ChannelTable { history, dirty, .. } = self;
+        let BusChannels { history, dirty, .. } = self;
         history.append(bytes, from, |id| _ = dirty.insert(id));
     }
 

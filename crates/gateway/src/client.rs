@@ -6,8 +6,9 @@ use pitwire_deribit::codec::{Heartbeat, Json, RequestId, RpcError, write_error};
 use pitwire_url_streams::StreamSession;
 use pitwire_url_streams::gemini::renumber;
 
-use crate::history::{ChannelId, HistoryMessage};
+use crate::history::HistoryMessage;
 use crate::sink::{ClientSink, GatewayTime};
+use pitwire_delivery::ChannelId;
 
 /// One subscription of a connection.
 #[derive(Debug)]

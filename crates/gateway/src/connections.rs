@@ -6,8 +6,8 @@ use pitwire_deribit::codec::{Heartbeat, RpcError, write_logout};
 use pitwire_websocket::CloseCode;
 
 use crate::client::{Client, ReadState};
-use crate::history::ChannelId;
 use crate::sink::ClientSink;
+use pitwire_delivery::ChannelId;
 
 /// Most requests of one connection that may wait for the venue.
 pub(crate) const WAITING_MAX: usize = 64;

@@ -9,23 +9,21 @@
 //! Costs       40 bytes per message beside its batch. A lookup is a binary search.
 //! Start at    [`History::append`], [`History::next`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::protocol::{Batch, Message};
+use pitwire_delivery::{ChannelId, ChannelTable};
 use pitwire_websocket::payload_of;
+
+use crate::protocol::{Batch, Message};
 
 /// Number of dropped book messages whose `change_id` is remembered: several minutes of a 100 ms
 /// channel.
 const LINKS: usize = 4_096;
 
-/// Identifies a channel for the life of the process.
-pub type ChannelId = usize;
-
 #[derive(Debug)]
 pub struct History {
-    channels: Vec<ChannelHistory>,
-    by_name: BTreeMap<String, ChannelId>,
+    channels: ChannelTable<ChannelHistory>,
     batches: VecDeque<StoredBatch>,
     held_bytes: usize,
     most_bytes: usize,
@@ -89,8 +87,7 @@ pub enum NextMessage<'a> {
 impl History {
     pub fn new(most_bytes: usize) -> Self {
         History {
-            channels: Vec::new(),
-            by_name: BTreeMap::new(),
+            channels: ChannelTable::default(),
             batches: VecDeque::new(),
             held_bytes: 0,
             most_bytes,
@@ -103,7 +100,7 @@ impl History {
         self.batches.clear();
         self.held_bytes = 0;
         self.complete_after = after;
-        for channel in &mut self.channels {
+        for channel in self.channels.iter_mut() {
             channel.entries.clear();
             channel.let_go = 0;
             channel.links.iter_mut().for_each(VecDeque::clear);
@@ -111,16 +108,12 @@ impl History {
     }
 
     pub fn channel(&mut self, name: &str) -> ChannelId {
-        if let Some(id) = self.by_name.get(name) {
-            return *id;
-        }
-        self.channels.push(ChannelHistory { name: name.to_owned(), entries: VecDeque::new(), let_go: 0, links: None });
-        self.by_name.insert(name.to_owned(), self.channels.len() - 1);
-        self.channels.len() - 1
+        let new = |_| ChannelHistory { name: name.to_owned(), entries: VecDeque::new(), let_go: 0, links: None };
+        self.channels.add(name, new)
     }
 
     pub fn known(&self, name: &str) -> Option<ChannelId> {
-        self.by_name.get(name).copied()
+        self.channels.named(name)
     }
 
     pub fn name(&self, id: ChannelId) -> &str {
@@ -288,7 +281,7 @@ mod tests {
         history.append(&batch(1, &[(0, "a", "A1"), (0, "b", "B2"), (1, "a", "A3")]), 1, |id| seen.push(id));
         // The first messages of this batch were stored before.
         history.append(&batch(3, &[(1, "a", "A3 again"), (3, "a", "A4")]), 4, |id| seen.push(id));
-        assert_eq!(seen, [0, 1, 0, 0]);
+        assert_eq!(seen, [0, 1, 0, 0].map(ChannelId));
         let (a, b) = (history.known("a").unwrap(), history.known("b").unwrap());
         let line_of = |id, after| line_of(history.next(id, after));
         assert_eq!(
@@ -308,7 +301,7 @@ mod tests {
         history.append(&batch(3, &[(1, "a", "A3"), (3, "a", "A4")]), 3, |_| {});
         assert_eq!(history.complete_after(), 0);
         history.append(&batch(5, &[(4, "a", "A5"), (5, "a", "A6")]), 5, |_| {});
-        let (a, b) = (0, 1);
+        let (a, b) = (ChannelId(0), ChannelId(1));
         assert_eq!(history.complete_after(), 2);
         assert_eq!([line_of(history.next(a, 0)), line_of(history.next(a, 1))], ["!1", "1<3 A3"]);
         // Channel b has no newer message, so its readers miss nothing.
@@ -347,8 +340,8 @@ mod tests {
     fn newest_batch_is_never_dropped() {
         let mut history = History::new(1);
         history.append(&batch(1, &[(0, "a", "A1")]), 1, |_| {});
-        assert_eq!(line_of(history.next(0, 0)), "0<1 A1");
+        assert_eq!(line_of(history.next(ChannelId(0), 0)), "0<1 A1");
         history.append(&batch(2, &[(1, "a", "A2")]), 2, |_| {});
-        assert_eq!(line_of(history.next(0, 1)), "1<2 A2");
+        assert_eq!(line_of(history.next(ChannelId(0), 1)), "1<2 A2");
     }
 }

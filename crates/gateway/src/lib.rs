@@ -35,8 +35,9 @@ mod venue_publisher;
 
 pub use bus_receiver::{BusEvent, BusReceiver};
 pub use follower::{Follower, FollowerCounts, FollowerProgress};
-pub use history::{ChannelId, History};
+pub use history::History;
 pub use node::Node;
+pub use pitwire_delivery::ChannelId;
 pub use sink::{Attachment, CatchUp, ClientSink, GatewayTime, NodeFigures, VenueCall};
 pub use subscriptions::Subscriptions;
 pub use venue_publisher::{VenuePublication, VenuePublisher};

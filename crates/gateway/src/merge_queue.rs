@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use pitwire_deribit::codec::{Channel, Interval};
 
-use crate::history::ChannelId;
 use crate::sink::{CatchUp, ClientSink};
+use pitwire_delivery::ChannelId;
 
 /// The venue answers a limited number of these questions per second. After a refusal the next
 /// question waits this long, in nanoseconds.

@@ -3,7 +3,7 @@
 use pitwire_deribit::codec::RequestId;
 use pitwire_websocket::CloseCode;
 
-use crate::history::ChannelId;
+use pitwire_delivery::ChannelId;
 
 /// The current time on both clocks.
 #[derive(Clone, Copy, Debug)]

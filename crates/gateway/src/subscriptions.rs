@@ -10,7 +10,7 @@
 //! Start at    [`Subscriptions::batch`] and [`Subscriptions::read`]; `messages` has what happens
 //!             when the venue or the bus fails.
 
-use crate::channels::ChannelTable;
+use crate::channels::BusChannels;
 use crate::connections::ConnectionTable;
 use crate::follower::Follower;
 use crate::merge_queue::MergeQueue;
@@ -30,7 +30,7 @@ pub(crate) use {attach::BEFORE_ATTACH_MAX, subscribe::JOINS_MAX};
 
 pub struct Subscriptions {
     pub follower: Follower,
-    pub(crate) channels: ChannelTable,
+    pub(crate) channels: BusChannels,
     pub(crate) connections: ConnectionTable,
     pending: PendingTable,
     questions: QuestionQueue,
@@ -45,7 +45,7 @@ impl Subscriptions {
     pub fn new(history_bytes: usize) -> Self {
         Subscriptions {
             follower: Follower::default(),
-            channels: ChannelTable::new(history_bytes),
+            channels: BusChannels::new(history_bytes),
             connections: ConnectionTable::default(),
             pending: PendingTable::default(),
             questions: QuestionQueue::default(),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
-use pitwire_deribit::channels::{FeedId, SubscriptionStart};
+use pitwire_deribit::channels::{ChannelId, SubscriptionStart};
 use pitwire_deribit::codec::{Channel, Request, Token, write_logout};
 use pitwire_deribit::{
     Authorization, DispatchOutcome, Dispatcher, Effect, FailedLogin, RESUMED_BYTES, RequestClock, RequestContext,
@@ -509,7 +509,7 @@ impl Application for VenueApplication {
     fn take_open(&mut self, id: ConnectionId, taken: Handoff) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.public.iter_mut().for_each(|sub| sub.is_away = true);
-        let feeds: Vec<FeedId> = client.public.iter().map(|sub| sub.feed).collect();
+        let feeds: Vec<ChannelId> = client.public.iter().map(|sub| sub.feed).collect();
         let MarketData { public_connections, publisher, .. } = &mut self.service.market_data;
         public_connections.adopt(id, taken, &feeds, publisher);
         if let Some(account) = client.payer {

@@ -12,11 +12,11 @@
 //! Start at    [`Bus::collect`], [`Bus::request`].
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, PublicChannels, SubscriptionStart};
+use pitwire_deribit::channels::{ChannelCursor, ChannelId, LagPolicy, MissedChange, PublicChannels, SubscriptionStart};
 use pitwire_deribit::codec::{Channel, Token};
 use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
 use pitwire_failure::Failure;
@@ -27,6 +27,7 @@ use pitwire_url_streams::{StreamId, VenueMoment};
 use pitwire_websocket::{Opcode, write_frame};
 use tracing::error;
 
+use crate::bus::tap_table::TapTable;
 use crate::resume::{Resumption, VenueEpoch};
 use crate::service::VenueService;
 
@@ -53,10 +54,8 @@ pub struct Bus {
     epoch: u64,
     key: BusKey,
     publisher: VenuePublisher,
-    taps: BTreeMap<FeedId, Tap>,
-    by_name: BTreeMap<String, FeedId>,
-    streams: BTreeMap<StreamId, StreamTap>,
-    by_label: BTreeMap<String, StreamId>,
+    channels: TapTable<ChannelId, ChannelCursor>,
+    streams: TapTable<StreamId, ()>,
     /// The batch of the current commit.
     open: Option<BatchWriter>,
     /// The sequence number of the newest message.
@@ -69,25 +68,6 @@ pub struct Bus {
     merge_ns: u64,
     refused: u64,
     answered: u64,
-}
-
-/// A published channel.
-struct Tap {
-    name: String,
-    cursor: ChannelCursor,
-    /// The sequence number of its last message.
-    prev: u64,
-    /// The channel has been published since the message with this number.
-    since: u64,
-    until_ns: u64,
-}
-
-/// A published URL stream.
-struct StreamTap {
-    name: String,
-    prev: u64,
-    since: u64,
-    until_ns: u64,
 }
 
 struct SentBatch {
@@ -126,10 +106,8 @@ impl Bus {
             epoch,
             key,
             publisher,
-            taps: BTreeMap::new(),
-            by_name: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            by_label: BTreeMap::new(),
+            channels: TapTable::default(),
+            streams: TapTable::default(),
             open: None,
             last: 0,
             kept: VecDeque::new(),
@@ -153,7 +131,7 @@ impl Bus {
 
     /// Numbers a message of a URL stream that is being released. [`Self::collect`] publishes it.
     pub fn take(&mut self, stream: StreamId, payload: &[u8]) {
-        let Some(tap) = self.streams.get_mut(&stream) else { return };
+        let Some(tap) = self.streams.get_mut(stream) else { return };
         let writer = self.open.get_or_insert_with(|| BatchWriter::new(self.epoch, self.last + 1));
         let written = writer.push(tap.prev, &tap.name, |out| {
             write_frame(out, Opcode::Text, payload);
@@ -173,7 +151,7 @@ impl Bus {
     pub fn collect(&mut self, publisher: &PublicChannels) {
         let mut due = BinaryHeap::new();
         let mut overrun = Vec::new();
-        for (feed, tap) in &mut self.taps {
+        for (feed, tap) in self.channels.iter_mut() {
             match publisher.peek(*feed, &mut tap.cursor) {
                 Ok(Some(place)) => due.push(Reverse((place, *feed))),
                 Ok(None) => {}
@@ -182,7 +160,7 @@ impl Bus {
         }
         let mut writer = self.open.take().unwrap_or_else(|| BatchWriter::new(self.epoch, self.last + 1));
         while let Some(Reverse((_, feed))) = due.pop() {
-            let Some(tap) = self.taps.get_mut(&feed) else { continue };
+            let Some(tap) = self.channels.get_mut(feed) else { continue };
             let written = writer.push(tap.prev, &tap.name, |out| publisher.read(feed, &mut tap.cursor, out));
             if written.is_err() {
                 overrun.push(feed);
@@ -203,10 +181,7 @@ impl Bus {
             // The cursor is read every turn, so this cannot happen. If it does, gateways learn that
             // the channel is gone.
             error!("a channel overran the bus; removing it");
-            if let Some(tap) = self.taps.remove(&feed) {
-                self.by_name.remove(&tap.name);
-                left.push((tap.prev, tap.name));
-            }
+            left.extend(self.channels.remove(feed));
         }
         self.publish_removals(&left);
     }
@@ -326,11 +301,9 @@ impl Bus {
     fn keep(&mut self, names: &str, now_ns: u64) -> Vec<String> {
         let mut gone = Vec::new();
         for name in names.lines() {
-            let channel = self.by_name.get(name).and_then(|feed| self.taps.get_mut(feed)).map(|tap| &mut tap.until_ns);
-            let stream = self.by_label.get(name).and_then(|id| self.streams.get_mut(id)).map(|tap| &mut tap.until_ns);
-            match channel.or(stream) {
-                Some(until_ns) => *until_ns = now_ns + LEASE_NS,
-                None => gone.push(name.to_owned()),
+            let until_ns = now_ns + LEASE_NS;
+            if !self.channels.keep(name, until_ns) && !self.streams.keep(name, until_ns) {
+                gone.push(name.to_owned());
             }
         }
         gone
@@ -354,26 +327,8 @@ impl Bus {
             return;
         }
         self.sweep_ns = now_ns + SWEEP_NS;
-        let Bus { taps, by_name, streams, by_label, .. } = self;
-        let mut left = Vec::new();
-        streams.retain(|id, tap| {
-            let is_wanted = tap.until_ns > now_ns;
-            if !is_wanted {
-                service.market_data.streams.untap(*id);
-                by_label.remove(&tap.name);
-                left.push((tap.prev, std::mem::take(&mut tap.name)));
-            }
-            is_wanted
-        });
-        taps.retain(|feed, tap| {
-            let is_wanted = tap.until_ns > now_ns;
-            if !is_wanted {
-                service.market_data.publisher.unsubscribe(*feed);
-                by_name.remove(&tap.name);
-                left.push((tap.prev, std::mem::take(&mut tap.name)));
-            }
-            is_wanted
-        });
+        let mut left = self.streams.remove_unused(now_ns, |id| service.market_data.streams.untap(id));
+        left.extend(self.channels.remove_unused(now_ns, |feed| service.market_data.publisher.unsubscribe(feed)));
         self.publish_removals(&left);
     }
 
@@ -412,23 +367,17 @@ impl Bus {
         };
         reply.batches = first(service, (&channel, &subscribed));
         let feed = subscribed.feed;
-        if self.taps.contains_key(&feed) || self.is_full() {
+        let is_known = self.channels.get_mut(feed).is_some();
+        if is_known || self.is_full() {
             service.market_data.publisher.unsubscribe(feed);
         }
-        if !self.taps.contains_key(&feed) {
-            if self.is_full() {
-                reply.outcome = ReplyOutcome::Full;
-                return reply;
-            }
-            let name = service.market_data.publisher.name(feed).to_owned();
-            self.by_name.insert(name.clone(), feed);
-            let tap = Tap { name, cursor: subscribed.cursor, prev: 0, since: self.last, until_ns: 0 };
-            self.taps.insert(feed, tap);
+        if !is_known && self.is_full() {
+            reply.outcome = ReplyOutcome::Full;
+            return reply;
         }
-        if let Some(tap) = self.taps.get_mut(&feed) {
-            tap.until_ns = now_ns + LEASE_NS;
-            (reply.since, reply.channel) = (tap.since, tap.name.clone());
-        }
+        let name = || service.market_data.publisher.name(feed).to_owned();
+        let tap = self.channels.tap(feed, self.last, now_ns + LEASE_NS, || (name(), subscribed.cursor));
+        (reply.since, reply.channel) = (tap.since, tap.name.clone());
         reply.conflates = service.market_data.publisher.lag(feed) == LagPolicy::Latest;
         reply.first = subscribed.first.unwrap_or_default();
         reply
@@ -460,7 +409,7 @@ impl Bus {
     /// gateway must ask again later if others have asked just now.
     fn merged(&mut self, name: &str, since_change: u64, publisher: &PublicChannels, now_ns: u64) -> Reply {
         let mut reply = self.standing();
-        let Some((feed, tap)) = self.by_name.get(name).and_then(|feed| Some((*feed, self.taps.get(feed)?))) else {
+        let Some((feed, tap)) = self.channels.named(name) else {
             reply.outcome = ReplyOutcome::NotHere;
             return reply;
         };
@@ -479,7 +428,7 @@ impl Bus {
     }
 
     fn is_full(&self) -> bool {
-        self.taps.len() + self.streams.len() >= MOST_CHANNELS
+        self.channels.len() + self.streams.len() >= MOST_CHANNELS
     }
 
     fn join_stream(&mut self, label: &str, service: &mut VenueService, now_ns: u64, reply: &mut Reply) {
@@ -489,23 +438,17 @@ impl Bus {
             reply.outcome = ReplyOutcome::NotHere;
             return;
         };
-        let is_known = self.streams.contains_key(&tapped.id);
+        let is_known = self.streams.get_mut(tapped.id).is_some();
         if is_known || self.is_full() {
             service.market_data.streams.untap(tapped.id);
         }
-        if !is_known {
-            if self.is_full() {
-                reply.outcome = ReplyOutcome::Full;
-                return;
-            }
-            let name = format!("{}{}", pitwire_gateway::STREAM, tapped.label);
-            self.by_label.insert(name.clone(), tapped.id);
-            self.streams.insert(tapped.id, StreamTap { name, prev: 0, since: self.last, until_ns: 0 });
+        if !is_known && self.is_full() {
+            reply.outcome = ReplyOutcome::Full;
+            return;
         }
-        if let Some(tap) = self.streams.get_mut(&tapped.id) {
-            tap.until_ns = now_ns + LEASE_NS;
-            (reply.since, reply.channel) = (tap.since, tap.name.clone());
-        }
+        let name = || format!("{}{}", pitwire_gateway::STREAM, tapped.label);
+        let tap = self.streams.tap(tapped.id, self.last, now_ns + LEASE_NS, || (name(), ()));
+        (reply.since, reply.channel) = (tap.since, tap.name.clone());
         reply.conflates = tapped.is_state;
         reply.first = tapped.first;
     }
@@ -515,7 +458,12 @@ impl Bus {
         let (sent, unsent) = self.publisher.counts();
         let rows = [
             ("bus_connected", "gauge", "1 while NATS is there.", u64::from(self.is_connected())),
-            ("bus_channels", "gauge", "Channels that gateways want.", (self.taps.len() + self.streams.len()) as u64),
+            (
+                "bus_channels",
+                "gauge",
+                "Channels that gateways want.",
+                (self.channels.len() + self.streams.len()) as u64,
+            ),
             ("bus_messages_total", "counter", "Messages numbered for gateways.", self.last),
             ("bus_batches_sent_total", "counter", "Batches handed to NATS.", sent),
             ("bus_batches_unsent_total", "counter", "Batches that NATS had no room for.", unsent),
@@ -548,5 +496,6 @@ fn place_of(query: &str) -> Option<(u64, u64)> {
     Some((epoch.strip_prefix("epoch=")?.parse().ok()?, seq.strip_prefix("seq=")?.parse().ok()?))
 }
 
+mod tap_table;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! A client of the venue thread: its session and its public channels.
 
 use pitwire_deribit::Session;
-use pitwire_deribit::channels::{ChannelCursor, FeedId};
+use pitwire_deribit::channels::{ChannelCursor, ChannelId};
 use pitwire_deribit::codec::{Channel, Interval};
 use pitwire_model::AccountId;
 use pitwire_net::ConnectionId;
@@ -10,7 +10,7 @@ use crate::service::MarketData;
 
 pub(crate) struct ClientSubscription {
     pub name: String,
-    pub feed: FeedId,
+    pub feed: ChannelId,
     /// Read position while the connection is on the venue thread.
     pub cursor: ChannelCursor,
     /// The channel needs no login.

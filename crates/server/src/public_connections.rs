@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_deribit::channels::{ChannelMessage, FeedId, LagPolicy, MissedChange, PublicChannels as Channels};
+use pitwire_deribit::channels::{ChannelId, ChannelMessage, LagPolicy, MissedChange, PublicChannels as Channels};
 use pitwire_net::{CloseCode, ConnectionId, Handoff, Notices, Waker};
 use pitwire_publisher::{
     LagAnswer, MessageBatch, StreamId, StreamSpec, SubscriberId, SubscriberLimits, SubscriberSetup,
@@ -49,8 +49,8 @@ const DEFERRED_BYTES: usize = 1024 * 1024;
 pub struct PublicConnections {
     delivery: DeliveryThreads,
     /// The stream of each channel, from the first subscription on a delivery thread.
-    streams: BTreeMap<FeedId, StreamId>,
-    feeds: BTreeMap<StreamId, FeedId>,
+    streams: BTreeMap<ChannelId, StreamId>,
+    feeds: BTreeMap<StreamId, ChannelId>,
     members: BTreeSet<ConnectionId>,
     /// Bytes of answers and notices that were not read.
     pub unread: Unread,
@@ -58,7 +58,7 @@ pub struct PublicConnections {
     bytes: Vec<u8>,
     /// Channels that only need their latest message: its index in `items`, since the last control
     /// message.
-    newest: BTreeMap<FeedId, usize>,
+    newest: BTreeMap<ChannelId, usize>,
     /// Position in `items` where the current command began.
     command_start: usize,
     batch: MessageBatch,
@@ -71,7 +71,7 @@ enum TurnItem {
     /// A message; its payload is the next `len` bytes of the buffer.
     Message {
         /// `None` if a newer message replaces this one.
-        feed: Option<FeedId>,
+        feed: Option<ChannelId>,
         number: u64,
         len: usize,
     },
@@ -115,7 +115,7 @@ impl PublicConnections {
 
     /// Hands a connection off to a delivery thread, where it receives the messages of `feeds` from
     /// here on. All earlier messages must have been sent to it.
-    pub fn adopt(&mut self, id: ConnectionId, taken: Handoff, feeds: &[FeedId], channels: &mut Channels) {
+    pub fn adopt(&mut self, id: ConnectionId, taken: Handoff, feeds: &[ChannelId], channels: &mut Channels) {
         let Handoff { socket, session: tls, handshake: hello, rest } = taken;
         let streams = feeds.iter().filter_map(|feed| self.stream_of(*feed, channels)).collect();
         let opening = SubscriberSetup { streams, ..SubscriberSetup::default() };
@@ -130,7 +130,7 @@ impl PublicConnections {
         })));
     }
 
-    fn stream_of(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
+    fn stream_of(&mut self, feed: ChannelId, channels: &mut Channels) -> Option<StreamId> {
         let begins = channels.add_remote(feed);
         let stream = match self.streams.get(&feed) {
             Some(stream) => *stream,
@@ -142,7 +142,7 @@ impl PublicConnections {
         Some(stream)
     }
 
-    fn create(&mut self, feed: FeedId, channels: &Channels) -> Option<StreamId> {
+    fn create(&mut self, feed: ChannelId, channels: &Channels) -> Option<StreamId> {
         let lag = channels.lag(feed);
         let ring_bytes = match lag {
             LagPolicy::Latest => STATE_RING,
@@ -159,7 +159,7 @@ impl PublicConnections {
 
     /// Subscribes a connection to one more channel from here on. Returns whether the connection is
     /// on a delivery thread.
-    pub fn join(&mut self, id: ConnectionId, feed: FeedId, channels: &mut Channels) -> bool {
+    pub fn join(&mut self, id: ConnectionId, feed: ChannelId, channels: &mut Channels) -> bool {
         if !self.has(id) {
             return false;
         }
@@ -171,7 +171,7 @@ impl PublicConnections {
 
     /// Removes one subscription of a connection. `is_last` says that the connection has no other
     /// subscription to this channel.
-    pub fn leave(&mut self, id: ConnectionId, feed: FeedId, is_last: bool, channels: &mut Channels) {
+    pub fn leave(&mut self, id: ConnectionId, feed: ChannelId, is_last: bool, channels: &mut Channels) {
         channels.take_back(feed);
         if let Some(stream) = self.streams.get(&feed).copied().filter(|_| is_last) {
             self.order(Order::Leave(SubscriberId(id.0), stream));

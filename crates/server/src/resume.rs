@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_deribit::RESUMABLE_NS;
-use pitwire_deribit::channels::{FeedId, PublicChannels, SubscriptionStart};
+use pitwire_deribit::channels::{ChannelId, PublicChannels, SubscriptionStart};
 use pitwire_deribit::codec::{CatchUpSource, Channel, ResumeReason, Token, write_resumption};
 use pitwire_model::VenueNanos;
 
@@ -98,12 +98,12 @@ impl Resumption {
 /// Channels that are kept up to date for absent resumable subscribers, each with its end.
 #[derive(Debug, Default)]
 pub struct RetainedChannels {
-    until: BTreeMap<FeedId, VenueNanos>,
+    until: BTreeMap<ChannelId, VenueNanos>,
 }
 
 impl RetainedChannels {
     /// Keeps a channel whose subscriber was cut off without unsubscribing.
-    pub fn hold(&mut self, feed: FeedId, now: VenueNanos, publisher: &mut PublicChannels) {
+    pub fn hold(&mut self, feed: ChannelId, now: VenueNanos, publisher: &mut PublicChannels) {
         if self.until.insert(feed, VenueNanos(now.0.saturating_add(RESUMABLE_NS))).is_none() {
             publisher.hold(feed);
         }
@@ -128,7 +128,7 @@ mod tests {
     fn a_channel_is_held_once_and_for_so_long_after_the_last_has_gone() {
         let engine = pitwire_engine::Engine::new();
         let mut publisher = PublicChannels::new(&engine);
-        let (mut held, feed) = (RetainedChannels::default(), FeedId::default());
+        let (mut held, feed) = (RetainedChannels::default(), ChannelId::default());
         held.hold(feed, VenueNanos(5), &mut publisher);
         held.hold(feed, VenueNanos(9), &mut publisher);
         held.let_go(VenueNanos(8 + RESUMABLE_NS), &mut publisher);

@@ -11,12 +11,13 @@
 
 use pitwire_delivery::LagPolicy;
 
-use crate::channels::feed::{Feed, FeedId};
+use crate::channels::feed::Feed;
+use pitwire_delivery::ChannelId;
 
 /// A message of a handed-off channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelMessage<'a> {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     pub lag: LagPolicy,
     /// Increases from message to message of a channel. For a merged book it is the `change_id`.
     pub number: u64,
@@ -25,7 +26,7 @@ pub struct ChannelMessage<'a> {
 
 #[derive(Debug)]
 pub(super) struct CopyRecord {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     pub lag: LagPolicy,
     pub place: u64,
     pub number: u64,

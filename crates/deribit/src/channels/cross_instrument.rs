@@ -5,7 +5,7 @@ use pitwire_engine::Engine;
 use pitwire_model::{AccountId, Event, InstrumentId, InstrumentSpec, KillScope, Phase};
 use pitwire_projections::PublicTrade;
 
-use crate::channels::feed::FeedId;
+use pitwire_delivery::ChannelId;
 
 /// The instruments that a channel selects by kind and currency.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl InstrumentFamily {
 /// `trades.{kind}.{currency}.{interval}`.
 #[derive(Debug)]
 pub(super) struct TradesFeed {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     pub family: InstrumentFamily,
     pub interval: Interval,
     pub pending: Vec<(InstrumentId, PublicTrade)>,
@@ -32,7 +32,7 @@ pub(super) struct TradesFeed {
 /// `instrument.state.{kind}.{currency}`.
 #[derive(Debug)]
 pub(super) struct StateFeed {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     pub family: InstrumentFamily,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> 
 /// `drop_copy.{account}`, or all accounts if `account` is `None`.
 #[derive(Debug)]
 pub(super) struct DropCopyFeed {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     pub account: Option<AccountId>,
 }
 

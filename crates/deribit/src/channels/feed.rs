@@ -4,16 +4,12 @@
 
 use std::cell::Cell;
 
-use pitwire_delivery::{Cursor, FrameHeader, Key, LagPolicy, Ring, RingEntry};
+use pitwire_delivery::{ChannelId, Cursor, FrameHeader, Key, LagPolicy, Ring, RingEntry};
 use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_websocket::Opcode;
 
 use crate::channels::level_history::{CHANGES, LevelHistory};
 use crate::codec::{notification, objects};
-
-/// Identifies a channel while the venue runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FeedId(pub(super) u32);
 
 /// Position of a reader in a channel: where it stands in the ring, and the number of the last
 /// change that it received.
@@ -129,7 +125,7 @@ impl MergeBudget {
 
 #[derive(Debug)]
 pub(super) struct Feed {
-    pub id: FeedId,
+    pub id: ChannelId,
     pub name: String,
     pub ring: Ring,
     pub lag: LagPolicy,
@@ -146,7 +142,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub fn new(id: FeedId, name: String, capacity: usize, lag: LagPolicy) -> Self {
+    pub fn new(id: ChannelId, name: String, capacity: usize, lag: LagPolicy) -> Self {
         let ring = Ring::new(capacity, 0);
         Feed { id, name, ring, lag, chain: None, subscribers: 0, remote: 0, is_candle: false, dirty: false }
     }
@@ -333,7 +329,7 @@ mod tests {
     #[test]
     fn repeated_peeks_compare_a_book_once() {
         let spec = share();
-        let mut feed = Feed::new(FeedId::default(), "book.NPN_ZAR.100ms".into(), 64, LagPolicy::Ask);
+        let mut feed = Feed::new(ChannelId::default(), "book.NPN_ZAR.100ms".into(), 64, LagPolicy::Ask);
         feed.chain = Some(ChangeChain::new(&spec, 5));
         feed.start_from(5);
         let mut cursor = ChannelCursor::at_end(&feed.ring);

@@ -16,8 +16,8 @@ use pitwire_model::TradeSeq;
 use pitwire_projections::{PublicTrade, Views};
 use pitwire_websocket::payload_of;
 
-use crate::channels::feed::FeedId;
 use crate::channels::publisher::PublicChannels;
+use pitwire_delivery::ChannelId;
 
 /// Maximum trades per message when many are sent at once.
 const TRADES_A_MESSAGE: usize = 100;
@@ -25,9 +25,9 @@ const TRADES_A_MESSAGE: usize = 100;
 impl PublicChannels {
     /// Returns the number of the newest message before a cursor created now; `None` for channels
     /// without numbers.
-    pub fn number(&self, id: FeedId, channel: &Channel, engine: &Engine, views: &Views) -> Option<u64> {
+    pub fn number(&self, id: ChannelId, channel: &Channel, engine: &Engine, views: &Views) -> Option<u64> {
         match channel {
-            Channel::Book { .. } => self.feeds.get(id.0 as usize).map(|feed| feed.last_number()),
+            Channel::Book { .. } => self.feeds.get(id).map(|feed| feed.last_number()),
             Channel::Trades { .. } => self.last_sent(channel, engine, views).map(|seq| seq.0),
             _ => None,
         }
@@ -39,7 +39,7 @@ impl PublicChannels {
     /// The reason, for example if the messages are too old or exceed `most_bytes`.
     pub fn missed(
         &self,
-        id: FeedId,
+        id: ChannelId,
         channel: &Channel,
         number: u64,
         most_bytes: usize,
@@ -56,8 +56,8 @@ impl PublicChannels {
         Ok(missed)
     }
 
-    fn missed_changes(&self, id: FeedId, number: u64, most_bytes: usize) -> Result<Vec<Vec<u8>>, ResumeReason> {
-        let ring = &self.feeds.get(id.0 as usize).ok_or(ResumeReason::Unknown)?.ring;
+    fn missed_changes(&self, id: ChannelId, number: u64, most_bytes: usize) -> Result<Vec<Vec<u8>>, ResumeReason> {
+        let ring = &self.feeds.get(id).ok_or(ResumeReason::Unknown)?.ring;
         let why = if number < ring.number_before_oldest() { ResumeReason::TooOld } else { ResumeReason::Unknown };
         let mut frames = ring.frames_after(number, most_bytes).ok_or(why)?;
         frames.iter_mut().for_each(unframe);
@@ -66,7 +66,7 @@ impl PublicChannels {
 
     fn missed_trades(
         &self,
-        id: FeedId,
+        id: ChannelId,
         channel: &Channel,
         number: u64,
         most_bytes: usize,
@@ -107,8 +107,8 @@ impl PublicChannels {
 
     /// Keeps publishing a channel without subscribers, so that a disconnected subscriber can
     /// resume. Counts as a subscriber until [`PublicChannels::unsubscribe`].
-    pub fn hold(&mut self, id: FeedId) {
-        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
+    pub fn hold(&mut self, id: ChannelId) {
+        if let Some(feed) = self.feeds.get_mut(id) {
             feed.subscribers += 1;
             self.candles += u32::from(feed.is_candle);
         }

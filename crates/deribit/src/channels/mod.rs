@@ -23,7 +23,7 @@ mod state_channels;
 mod subscribe;
 
 pub use copies::ChannelMessage;
-pub use feed::{ChannelCursor, FeedId, MissedChange, Overrun};
-pub use pitwire_delivery::LagPolicy;
+pub use feed::{ChannelCursor, MissedChange, Overrun};
+pub use pitwire_delivery::{ChannelId, LagPolicy};
 pub use publisher::PublicChannels;
 pub use subscribe::SubscriptionStart;

@@ -16,8 +16,8 @@ use pitwire_engine::Engine;
 use pitwire_model::{Event, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TradeSeq, VenueNanos};
 use pitwire_order_feed::{BookBuilder, Letter, MitchMessage, MitchPrice, OrderFeedEncoder, OrderModify, UnitMessages};
 
-use crate::channels::feed::FeedId;
 use crate::codec::{Json, objects};
+use pitwire_delivery::ChannelId;
 
 /// A message about an instrument, and the displayed quantity of its order afterwards.
 type OrderChange = (InstrumentId, MitchMessage, u32);
@@ -26,7 +26,7 @@ type OrderChange = (InstrumentId, MitchMessage, u32);
 pub(super) struct OrderEvents {
     encoder: OrderFeedEncoder,
     books: BookBuilder,
-    pub feeds: BTreeMap<InstrumentId, FeedId>,
+    pub feeds: BTreeMap<InstrumentId, ChannelId>,
     changes: Vec<OrderChange>,
     /// Encoded messages of one command; kept for its memory.
     encoded: Vec<u8>,

@@ -1,7 +1,5 @@
 //! All public channels: the list of them, their pending changes, and their subscribers.
 
-use std::collections::BTreeMap;
-
 use crate::codec::objects;
 use crate::codec::{Interval, write_notification};
 use pitwire_engine::Engine;
@@ -11,11 +9,11 @@ use pitwire_projections::{MarketFacts, PublicTrade, Views};
 use crate::channels::copies::{ChannelMessage, CopyRecord, KEPT_BYTES, MessageCopies};
 use crate::channels::cross_instrument::{self, DropCopyFeed, StateFeed, TradesFeed};
 use crate::channels::feed::{ChannelCursor, Overrun};
-use crate::channels::feed::{Feed, FeedId, MergeBudget, MissedChange};
+use crate::channels::feed::{Feed, MergeBudget, MissedChange};
 use crate::channels::levels::{Levels, TouchedLevels};
 use crate::channels::order_events::OrderEvents;
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateTrigger};
-use pitwire_delivery::LagPolicy;
+use pitwire_delivery::{ChannelId, ChannelTable, LagPolicy};
 
 /// Interval of the `agg2` channels in nanoseconds: they publish when the second of venue time
 /// changes.
@@ -29,9 +27,9 @@ pub(super) struct Backlog {
     pub published_id: u64,
     pub trades: Vec<PublicTrade>,
     touched: bool,
-    pub book: Option<FeedId>,
-    pub tape: Option<FeedId>,
-    pub ticker: Option<FeedId>,
+    pub book: Option<ChannelId>,
+    pub tape: Option<ChannelId>,
+    pub ticker: Option<ChannelId>,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +50,7 @@ pub(super) struct Scratch {
 
 #[derive(Debug, Default)]
 pub struct PublicChannels {
-    pub(super) feeds: Vec<Feed>,
-    pub(super) by_name: BTreeMap<String, FeedId>,
+    pub(super) feeds: ChannelTable<Feed>,
     pub(super) instruments: Vec<Instrument>,
     pub(super) trades_of: Vec<TradesFeed>,
     pub(super) states: Vec<StateFeed>,
@@ -376,47 +373,47 @@ impl PublicChannels {
     ///
     /// # Errors
     /// [`Overrun`] if the reader must be closed.
-    pub fn peek(&self, id: FeedId, cursor: &mut ChannelCursor) -> Result<Option<u64>, Overrun> {
-        self.feeds.get(id.0 as usize).map_or(Ok(None), |feed| feed.peek(cursor, &self.effort))
+    pub fn peek(&self, id: ChannelId, cursor: &mut ChannelCursor) -> Result<Option<u64>, Overrun> {
+        self.feeds.get(id).map_or(Ok(None), |feed| feed.peek(cursor, &self.effort))
     }
 
     /// Copies a subscriber's next frame to `out`.
     ///
     /// # Errors
     /// [`Overrun`] if the reader must be closed.
-    pub fn read(&self, id: FeedId, cursor: &mut ChannelCursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
-        self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.read(cursor, out, &self.effort))
+    pub fn read(&self, id: ChannelId, cursor: &mut ChannelCursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
+        self.feeds.get(id).map_or(Ok(()), |feed| feed.read(cursor, out, &self.effort))
     }
 
     /// Returns the released changes of a merged book since `from`, for a reader whose ring is on a
     /// delivery thread.
-    pub fn merged(&self, id: FeedId, from: u64) -> MissedChange {
-        self.feeds.get(id.0 as usize).map_or(MissedChange::Gone, |feed| feed.merged(from))
+    pub fn merged(&self, id: ChannelId, from: u64) -> MissedChange {
+        self.feeds.get(id).map_or(MissedChange::Gone, |feed| feed.merged(from))
     }
 
     /// Like [`Self::merged`], but returns `None` if this turn's budget is spent. The reader then
     /// waits for the next turn, see [`Self::has_put_off`].
-    pub fn merged_in_turn(&self, id: FeedId, from: u64) -> Option<MissedChange> {
-        self.feeds.get(id.0 as usize).map_or(Some(MissedChange::Gone), |feed| feed.merged_in_turn(from, &self.effort))
+    pub fn merged_in_turn(&self, id: ChannelId, from: u64) -> Option<MissedChange> {
+        self.feeds.get(id).map_or(Some(MissedChange::Gone), |feed| feed.merged_in_turn(from, &self.effort))
     }
 
     /// Returns how many levels a merge of this book compares, at about 30 ns each.
-    pub fn levels_sent(&self, id: FeedId) -> usize {
-        self.feeds.get(id.0 as usize).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.history.len())
+    pub fn levels_sent(&self, id: ChannelId) -> usize {
+        self.feeds.get(id).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.history.len())
     }
 
     /// Returns the `change_id` of a merged book's newest released message; zero for other channels.
-    pub fn published_id(&self, id: FeedId) -> u64 {
-        self.feeds.get(id.0 as usize).map_or(0, |feed| feed.released_number())
+    pub fn published_id(&self, id: ChannelId) -> u64 {
+        self.feeds.get(id).map_or(0, |feed| feed.released_number())
     }
 
     /// Returns the policy for readers of a channel that fall behind.
-    pub fn lag(&self, id: FeedId) -> LagPolicy {
-        self.feeds.get(id.0 as usize).map_or(LagPolicy::Close, |feed| feed.lag)
+    pub fn lag(&self, id: ChannelId) -> LagPolicy {
+        self.feeds.get(id).map_or(LagPolicy::Close, |feed| feed.lag)
     }
 
-    pub fn name(&self, id: FeedId) -> &str {
-        self.feeds.get(id.0 as usize).map_or("", |feed| &feed.name)
+    pub fn name(&self, id: ChannelId) -> &str {
+        self.feeds.get(id).map_or("", |feed| &feed.name)
     }
 
     /// Returns the number of channels with at least one subscriber.
@@ -439,12 +436,12 @@ impl Backlog {
     }
 }
 
-fn listens(feeds: &[Feed], id: Option<FeedId>) -> bool {
-    id.and_then(|id| feeds.get(id.0 as usize)).is_some_and(|feed| feed.subscribers > 0)
+fn listens(feeds: &ChannelTable<Feed>, id: Option<ChannelId>) -> bool {
+    id.and_then(|id| feeds.get(id)).is_some_and(|feed| feed.subscribers > 0)
 }
 
-fn feed_with_subscribers(feeds: &mut [Feed], id: Option<FeedId>) -> Option<&mut Feed> {
-    id.and_then(|id| feeds.get_mut(id.0 as usize)).filter(|feed| feed.subscribers > 0)
+fn feed_with_subscribers(feeds: &mut ChannelTable<Feed>, id: Option<ChannelId>) -> Option<&mut Feed> {
+    id.and_then(|id| feeds.get_mut(id)).filter(|feed| feed.subscribers > 0)
 }
 
 fn trades_in(events: &[Event], id: InstrumentId) -> impl Iterator<Item = &Event> {
@@ -490,23 +487,23 @@ impl Scratch {
 impl PublicChannels {
     /// Hands one subscriber of a channel off to the delivery threads. For the first one of a merged
     /// book, returns the number that the next message follows there.
-    pub fn add_remote(&mut self, id: FeedId) -> Option<u64> {
-        let feed = self.feeds.get_mut(id.0 as usize)?;
+    pub fn add_remote(&mut self, id: ChannelId) -> Option<u64> {
+        let feed = self.feeds.get_mut(id)?;
         feed.remote += 1;
         (feed.remote == 1 && feed.lag == LagPolicy::Ask).then(|| feed.last_number())
     }
 
     /// Undoes one [`Self::add_remote`]. The subscriber still counts as one.
-    pub fn take_back(&mut self, id: FeedId) {
-        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
+    pub fn take_back(&mut self, id: ChannelId) {
+        if let Some(feed) = self.feeds.get_mut(id) {
             feed.remote = feed.remote.saturating_sub(1);
         }
     }
 
     /// Returns whether a reader has received everything that its channel has published, released or
     /// not, and whether the next message continues from the reader's number.
-    pub fn is_at_end(&self, id: FeedId, cursor: ChannelCursor) -> bool {
-        self.feeds.get(id.0 as usize).is_none_or(|feed| {
+    pub fn is_at_end(&self, id: ChannelId, cursor: ChannelCursor) -> bool {
+        self.feeds.get(id).is_none_or(|feed| {
             let end = ChannelCursor::at_end(&feed.ring);
             cursor.has_reached(end) && (feed.lag != LagPolicy::Ask || cursor.number() == end.number())
         })

@@ -11,8 +11,8 @@ use crate::codec::{Channel, Interval, Json, PriceGroup, Resolution, objects};
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_projections::{Candle, MarketFacts, Tape};
 
-use crate::channels::feed::FeedId;
 use crate::channels::levels::Levels;
+use pitwire_delivery::ChannelId;
 
 /// The state that a channel publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ const CURVE_LEVELS: usize = 200;
 
 #[derive(Debug)]
 pub(super) struct StateChannel {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     what: StateKind,
     published: Option<State>,
 }
@@ -168,7 +168,7 @@ impl StateKind {
 }
 
 impl StateChannel {
-    pub fn new(feed: FeedId, what: StateKind) -> Self {
+    pub fn new(feed: ChannelId, what: StateKind) -> Self {
         StateChannel { feed, what, published: None }
     }
 

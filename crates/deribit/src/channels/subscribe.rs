@@ -11,18 +11,17 @@ use pitwire_projections::{MarketFacts, Views};
 
 use crate::channels::cross_instrument::{DropCopyFeed, InstrumentFamily, StateFeed, TradesFeed};
 use crate::channels::feed::ChannelCursor;
-use crate::channels::feed::FeedId;
 use crate::channels::feed::{ChangeChain, Feed};
 use crate::channels::order_events::OrderEvents;
 use crate::channels::publisher::PublicChannels;
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateKind};
-use pitwire_delivery::LagPolicy;
+use pitwire_delivery::{ChannelId, LagPolicy};
 use pitwire_order_feed::OrderFeedEncoder;
 
 /// The starting point of a new subscriber.
 #[derive(Debug)]
 pub struct SubscriptionStart {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     pub cursor: ChannelCursor,
     /// The payload to send before anything from the ring.
     pub first: Option<Vec<u8>>,
@@ -46,7 +45,7 @@ struct SubscribeContext<'a> {
 }
 
 /// A feed and the first message to a new subscriber of it.
-type JoinedFeed = (FeedId, Option<Vec<u8>>);
+type JoinedFeed = (ChannelId, Option<Vec<u8>>);
 
 impl PublicChannels {
     /// Adds a subscriber. Returns `None` if the channel's instrument or account does not exist.
@@ -82,8 +81,8 @@ impl PublicChannels {
                 self.join_line(channel, &line_name(channel, spec)?, spec, here)?
             }
             Channel::Orders { instrument } => self.join_orders(instrument, here)?,
-            Channel::TradesOf { kind, currency, interval } => (self.open_trades_of(kind, currency, *interval)?, None),
-            Channel::InstrumentState { kind, currency } => (self.open_states(kind, currency)?, None),
+            Channel::TradesOf { kind, currency, interval } => (self.open_trades_of(kind, currency, *interval), None),
+            Channel::InstrumentState { kind, currency } => (self.open_states(kind, currency), None),
             Channel::DropCopy { account } => (self.open_drop_copy(account.as_deref(), engine)?, None),
             Channel::UserOrders { .. }
             | Channel::UserTrades { .. }
@@ -91,36 +90,33 @@ impl PublicChannels {
             | Channel::UserPortfolio { .. }
             | Channel::UserReports { .. } => return None,
         };
-        let joined = &mut self.feeds[feed.0 as usize];
+        let joined = self.feeds.get_mut(feed)?;
         joined.subscribers += 1;
         self.candles += u32::from(joined.is_candle);
         Some(SubscriptionStart { feed, cursor: ChannelCursor::at_end(&joined.ring), first })
     }
 
-    pub fn unsubscribe(&mut self, id: FeedId) {
-        if let Some(feed) = self.feeds.get_mut(id.0 as usize).filter(|feed| feed.subscribers > 0) {
+    pub fn unsubscribe(&mut self, id: ChannelId) {
+        if let Some(feed) = self.feeds.get_mut(id).filter(|feed| feed.subscribers > 0) {
             feed.subscribers -= 1;
             self.candles -= u32::from(feed.is_candle);
         }
     }
 
-    fn is_silent(&self, feed: FeedId) -> bool {
-        self.feeds[feed.0 as usize].subscribers == 0
+    fn is_silent(&self, feed: ChannelId) -> bool {
+        self.feeds.get(feed).is_none_or(|feed| feed.subscribers == 0)
     }
 
     fn join_book(&mut self, name: &str, interval: Interval, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
         let (spec, feed) = self.open_named("book", name, interval, here)?;
-        let first = self.snapshot(&self.feeds[feed.0 as usize].name, spec, interval, here.at);
+        let first = self.snapshot(self.name(feed), spec, interval, here.at);
         Some((feed, Some(first)))
     }
 
     fn join_orders(&mut self, name: &str, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
         let spec = &here.engine.instrument_named(name).filter(|market| OrderFeedEncoder::includes(&market.spec))?.spec;
         let name = format!("orders.{}.raw", spec.name);
-        let feed = match self.by_name.get(&name) {
-            Some(feed) => *feed,
-            None => self.add_feed(&name, DELTA_RING, LagPolicy::Close)?,
-        };
+        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close);
         let orders = self.orders.get_or_insert_with(|| OrderEvents::start(here.engine, here.at));
         orders.feeds.insert(spec.id, feed);
         let first = notification(&name, |j| orders.write_snapshot(j, spec, here.at));
@@ -130,7 +126,7 @@ impl PublicChannels {
     fn join_ticker(&mut self, name: &str, interval: Interval, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
         let (spec, feed) = self.open_named("ticker", name, interval, here)?;
         let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
-        let first = notification(&self.feeds[feed.0 as usize].name, |j| objects::ticker(j, &facts));
+        let first = notification(self.name(feed), |j| objects::ticker(j, &facts));
         Some((feed, Some(first)))
     }
 
@@ -141,7 +137,7 @@ impl PublicChannels {
         name: &str,
         interval: Interval,
         here: SubscribeContext<'a>,
-    ) -> Option<(&'a InstrumentSpec, FeedId)> {
+    ) -> Option<(&'a InstrumentSpec, ChannelId)> {
         let spec = &here.engine.instrument_named(name)?.spec;
         Some((spec, self.open_feed(kind, spec, interval)?))
     }
@@ -154,12 +150,12 @@ impl PublicChannels {
         here: SubscribeContext<'_>,
     ) -> Option<JoinedFeed> {
         let what = StateKind::of(channel, spec)?;
-        let feed = match self.by_name.get(name) {
-            Some(feed) => *feed,
+        let feed = match self.feeds.named(name) {
+            Some(feed) => feed,
             None => {
                 let lag = if what.sends_each() { LagPolicy::Close } else { LagPolicy::Latest };
-                let feed = self.add_feed(name, SMALL_RING, lag)?;
-                self.feeds.get_mut(feed.0 as usize)?.is_candle = what.is_candle();
+                let feed = self.add_feed(name, SMALL_RING, lag);
+                self.feeds.get_mut(feed)?.is_candle = what.is_candle();
                 self.instruments.get_mut(spec.id.0 as usize)?.lines.push(StateChannel::new(feed, what));
                 feed
             }
@@ -181,60 +177,57 @@ impl PublicChannels {
         Some((feed, first))
     }
 
-    fn open_trades_of(&mut self, kind: &str, currency: &str, interval: Interval) -> Option<FeedId> {
+    fn open_trades_of(&mut self, kind: &str, currency: &str, interval: Interval) -> ChannelId {
         let name = format!("trades.{kind}.{currency}.{}", interval.name());
-        if let Some(feed) = self.by_name.get(&name).copied() {
+        if let Some(feed) = self.feeds.named(&name) {
             if self.is_silent(feed) {
                 self.trades_of.iter_mut().filter(|of| of.feed == feed).for_each(|of| of.pending.clear());
             }
-            return Some(feed);
+            return feed;
         }
-        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close)?;
+        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close);
         let family = InstrumentFamily { kind: kind.into(), currency: currency.into() };
         self.trades_of.push(TradesFeed { feed, family, interval, pending: Vec::new() });
-        Some(feed)
+        feed
     }
 
-    fn open_states(&mut self, kind: &str, currency: &str) -> Option<FeedId> {
+    fn open_states(&mut self, kind: &str, currency: &str) -> ChannelId {
         let name = format!("instrument.state.{kind}.{currency}");
-        if let Some(feed) = self.by_name.get(&name) {
-            return Some(*feed);
+        if let Some(feed) = self.feeds.named(&name) {
+            return feed;
         }
-        let feed = self.add_feed(&name, SMALL_RING, LagPolicy::Close)?;
+        let feed = self.add_feed(&name, SMALL_RING, LagPolicy::Close);
         self.states.push(StateFeed { feed, family: InstrumentFamily { kind: kind.into(), currency: currency.into() } });
-        Some(feed)
+        feed
     }
 
-    fn open_drop_copy(&mut self, account: Option<&str>, engine: &Engine) -> Option<FeedId> {
+    fn open_drop_copy(&mut self, account: Option<&str>, engine: &Engine) -> Option<ChannelId> {
         let only = match account {
             Some(name) => Some(engine.account_named(name)?.spec.id),
             None => None,
         };
         let name = format!("drop_copy.{}", account.unwrap_or("any"));
-        if let Some(feed) = self.by_name.get(&name) {
-            return Some(*feed);
+        if let Some(feed) = self.feeds.named(&name) {
+            return Some(feed);
         }
-        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close)?;
+        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close);
         self.drop_copies.push(DropCopyFeed { feed, account: only });
         Some(feed)
     }
 
-    fn add_feed(&mut self, name: &str, capacity: usize, lag: LagPolicy) -> Option<FeedId> {
-        let id = FeedId(u32::try_from(self.feeds.len()).ok()?);
-        self.feeds.push(Feed::new(id, name.to_owned(), capacity, lag));
-        self.by_name.insert(name.to_owned(), id);
-        Some(id)
+    fn add_feed(&mut self, name: &str, capacity: usize, lag: LagPolicy) -> ChannelId {
+        self.feeds.add(name, |id| Feed::new(id, name.to_owned(), capacity, lag))
     }
 
-    fn open_feed(&mut self, kind: &str, spec: &InstrumentSpec, interval: Interval) -> Option<FeedId> {
+    fn open_feed(&mut self, kind: &str, spec: &InstrumentSpec, interval: Interval) -> Option<ChannelId> {
         let name = format!("{kind}.{}.{}", spec.name, interval.name());
-        if let Some(id) = self.by_name.get(&name).copied() {
+        if let Some(id) = self.feeds.named(&name) {
             let anew = self.is_silent(id);
             let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
             if anew {
                 instrument.backlogs[interval as usize].start_anew(kind, instrument.change_id);
                 if kind == "book" {
-                    self.feeds.get_mut(id.0 as usize)?.start_from(instrument.change_id);
+                    self.feeds.get_mut(id)?.start_from(instrument.change_id);
                 }
             }
             return Some(id);
@@ -244,14 +237,14 @@ impl PublicChannels {
             ("book", Interval::Ms100 | Interval::Agg2) => (MERGED_RING, LagPolicy::Ask),
             _ => (DELTA_RING, LagPolicy::Close),
         };
-        let id = self.add_feed(&name, capacity, lag)?;
+        let id = self.add_feed(&name, capacity, lag);
         let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
         let backlog = &mut instrument.backlogs[interval as usize];
         match kind {
             "book" => {
                 backlog.published_id = instrument.change_id;
                 backlog.book = Some(id);
-                let feed = self.feeds.get_mut(id.0 as usize)?;
+                let feed = self.feeds.get_mut(id)?;
                 feed.chain = (lag == LagPolicy::Ask).then(|| ChangeChain::new(spec, instrument.change_id));
                 feed.start_from(instrument.change_id);
             }

@@ -1,7 +1,7 @@
 //! A test market with one instrument and one house account, and the public channels of it.
 #![allow(dead_code)] // each test binary uses its part
 
-use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels, SubscriptionStart};
+use pitwire_deribit::channels::{ChannelCursor, ChannelId, PublicChannels, SubscriptionStart};
 use pitwire_deribit::codec::Channel;
 use pitwire_engine::Engine;
 use pitwire_fixtures::{open_market, share};
@@ -53,7 +53,7 @@ impl MarketFixture {
 
 /// A subscriber of one channel.
 pub struct Reader {
-    pub feed: FeedId,
+    pub feed: ChannelId,
     cursor: ChannelCursor,
     pub first: Option<Value>,
 }

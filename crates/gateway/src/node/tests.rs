@@ -11,12 +11,12 @@ use pitwire_websocket::{CloseCode, Opcode, write_frame};
 use super::*;
 use crate::channels::{ALIASES_MAX, PIECE_BYTES, REPLAYED_MAX};
 use crate::connections::WAITING_MAX;
-use crate::history::ChannelId;
 use crate::protocol::{BatchWriter, Reply, ReplyOutcome};
 use crate::questions::KEEP_NS;
 use crate::sink::{Attachment, CatchUp, ClientSink, GatewayTime, VenueCall};
 use crate::subscriptions::{BEFORE_ATTACH_MAX, JOINS_MAX};
 use crate::upstream::VenueQuestion;
+use pitwire_delivery::ChannelId;
 
 const BOOK: &str = "book.X.100ms";
 const TRADES: &str = "trades.X.100ms";

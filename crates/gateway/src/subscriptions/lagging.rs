@@ -13,11 +13,11 @@
 use super::Subscriptions;
 use super::messages::TOO_SLOW;
 use crate::client::ReadState;
-use crate::history::ChannelId;
 use crate::merge_queue::{MergeKey, MergeWaiter};
 use crate::protocol::{Reply, ReplyOutcome};
 use crate::sink::{CatchUp, ClientSink, GatewayTime};
 use crate::upstream::VenueQuestion;
+use pitwire_delivery::ChannelId;
 
 impl Subscriptions {
     /// Handles a delegated connection that is behind on a channel and has read up to `read_to`.

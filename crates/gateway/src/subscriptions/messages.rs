@@ -8,10 +8,11 @@ use pitwire_websocket::{CloseCode, Opcode, payload_of, write_frame};
 use super::Subscriptions;
 use crate::client::{ReadState, reply_snapshot, write_envelope, write_epoch, write_gap};
 use crate::follower::{FollowerProgress, FollowerRestart};
-use crate::history::{ChannelId, NextMessage};
+use crate::history::NextMessage;
 use crate::protocol::{Reply, ReplyOutcome};
 use crate::sink::{ClientSink, GatewayTime};
 use crate::upstream::VenueQuestion;
+use pitwire_delivery::ChannelId;
 
 /// Close reason of a lagging subscriber. The code is 1013.
 pub(super) const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";

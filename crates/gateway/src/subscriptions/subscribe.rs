@@ -7,9 +7,9 @@ use pitwire_websocket::CloseCode;
 
 use super::Subscriptions;
 use crate::client::{ClientSubscription, ReadState, reply_error, reply_snapshot, write_gap};
-use crate::history::ChannelId;
 use crate::pending::{PendingSubscription, ResumeWishes, Resumption, no_such_channel};
 use crate::sink::{ClientSink, GatewayTime};
+use pitwire_delivery::ChannelId;
 
 /// Most channels that the venue may be asked for at a time. More would make every client wait.
 pub(crate) const JOINS_MAX: usize = 2_048;
