@@ -72,7 +72,7 @@ impl PacketEncoder {
 
     pub fn heartbeat(&mut self) -> Vec<u8> {
         match self {
-            PacketEncoder::Mitch(writer) => writer.heartbeat().to_vec(),
+            PacketEncoder::Mitch(writer) => writer.heartbeat(),
             PacketEncoder::Itch { writer, .. } => writer.heartbeat(),
         }
     }

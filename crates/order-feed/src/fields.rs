@@ -39,7 +39,7 @@ pub trait MitchField: Sized {
     fn read(bytes: &mut &[u8]) -> Option<Self>;
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (field, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*field)

@@ -8,7 +8,7 @@
 
 use pitwire_model::Decimal;
 
-use crate::fields::{Alpha, FieldKind, FieldValue, FillerBytes, Letter, MitchField, MitchPrice};
+use crate::fields::{Alpha, FieldKind, FieldValue, FillerBytes, Letter, MitchField, MitchPrice, take};
 use crate::messages::MessageError;
 
 /// Bytes of the name of an instrument.
@@ -17,12 +17,6 @@ pub const STOCK_BYTES: usize = 8;
 /// An unsigned number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BigEndian<T>(pub T);
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (field, rest) = bytes.split_first_chunk()?;
-    *bytes = rest;
-    Some(*field)
-}
 
 macro_rules! big_endian {
     ($($type:ty),*) => {$(

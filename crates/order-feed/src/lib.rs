@@ -22,6 +22,7 @@ pub mod itch;
 mod itch_translator;
 mod messages;
 mod mold;
+mod packet_buffer;
 mod trading_status;
 mod unit;
 

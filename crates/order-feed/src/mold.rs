@@ -3,11 +3,9 @@
 //! A packet has the session, the number of its first message and a count; then each message with
 //! its length.
 //!
-//! Holds       1. a packet has at most [`MAX_UNIT_BYTES`], so that it fits one Ethernet frame;
-//!             2. messages are numbered from 1 without gaps.
 //! Start at    [`MoldWriter`] and [`MoldPacket::read`].
 
-use crate::unit::MAX_UNIT_BYTES;
+use crate::packet_buffer::PacketBuffer;
 
 pub const MOLD_HEADER_BYTES: usize = 20;
 pub const MOLD_SESSION_BYTES: usize = 10;
@@ -102,7 +100,7 @@ impl<'a> MoldPacket<'a> {
     /// does not have `first`.
     pub fn part(&self, first: u64, count: u16) -> Option<Vec<u8>> {
         let skipped = first.checked_sub(self.header.sequence_number).and_then(|n| usize::try_from(n).ok())?;
-        let mut writer = MoldWriter { next: first, ..MoldWriter::new(self.header.session) };
+        let mut writer = MoldWriter::starting_at(self.header.session, first);
         let mut packet = None;
         for message in self.messages().skip(skipped).take(usize::from(count)) {
             writer.add(message, |_, _| {});
@@ -116,15 +114,16 @@ impl<'a> MoldPacket<'a> {
 #[derive(Debug)]
 pub struct MoldWriter {
     session: [u8; MOLD_SESSION_BYTES],
-    packet: Vec<u8>,
-    count: u16,
-    /// Number of the next message.
-    next: u64,
+    packet: PacketBuffer,
 }
 
 impl MoldWriter {
     pub fn new(session: [u8; MOLD_SESSION_BYTES]) -> MoldWriter {
-        MoldWriter { session, packet: vec![0; MOLD_HEADER_BYTES], count: 0, next: 1 }
+        MoldWriter::starting_at(session, 1)
+    }
+
+    fn starting_at(session: [u8; MOLD_SESSION_BYTES], next: u64) -> MoldWriter {
+        MoldWriter { session, packet: PacketBuffer::new(MOLD_HEADER_BYTES, next) }
     }
 
     pub fn session(&self) -> [u8; MOLD_SESSION_BYTES] {
@@ -133,52 +132,47 @@ impl MoldWriter {
 
     /// Returns the number of the next message.
     pub fn next_number(&self) -> u64 {
-        self.next
+        self.packet.next_number()
     }
 
     /// Adds one message. Calls `full` with each packet that has no room for it.
     pub fn add(&mut self, message: &[u8], full: impl FnMut(u64, &[u8])) {
-        if self.packet.len() + LENGTH_BYTES + message.len() > MAX_UNIT_BYTES {
+        if !self.packet.has_room(LENGTH_BYTES + message.len()) {
             self.finish(full);
         }
         // Every message of the table has less than 60 bytes.
-        self.packet.extend_from_slice(&u16::try_from(message.len()).unwrap_or(u16::MAX).to_be_bytes());
-        self.packet.extend_from_slice(message);
-        self.count += 1;
-        self.next += 1;
+        self.packet.add(&u16::try_from(message.len()).unwrap_or(u16::MAX).to_be_bytes(), message);
     }
 
     /// Ends the packet. Calls `full` with it if it has a message.
-    pub fn finish(&mut self, mut full: impl FnMut(u64, &[u8])) {
-        if self.count == 0 {
-            return;
+    pub fn finish(&mut self, full: impl FnMut(u64, &[u8])) {
+        let message_count = self.packet.message_count();
+        if message_count > 0 {
+            let header = MoldHeader { sequence_number: self.packet.first_number(), ..self.header(message_count) };
+            self.packet.finish(header.bytes(), full);
         }
-        let first = self.next - u64::from(self.count);
-        let header = MoldHeader { session: self.session, sequence_number: first, message_count: self.count };
-        self.packet.splice(..MOLD_HEADER_BYTES, header.bytes());
-        full(first, &self.packet);
-        self.packet.truncate(MOLD_HEADER_BYTES);
-        self.count = 0;
     }
 
     /// Returns a packet without messages.
     pub fn heartbeat(&self) -> Vec<u8> {
-        self.empty(0)
+        self.header(0).bytes()
     }
 
     /// Returns the packet that ends the session.
     pub fn end_of_session(&self) -> Vec<u8> {
-        self.empty(END_OF_SESSION)
+        self.header(END_OF_SESSION).bytes()
     }
 
-    fn empty(&self, message_count: u16) -> Vec<u8> {
-        MoldHeader { session: self.session, sequence_number: self.next, message_count }.bytes()
+    /// Returns the header of a packet without messages.
+    fn header(&self, message_count: u16) -> MoldHeader {
+        MoldHeader { session: self.session, sequence_number: self.next_number(), message_count }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unit::MAX_UNIT_BYTES;
 
     const SESSION: [u8; 10] = *b"0000000007";
 

@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::fields::{Letter, MitchField};
 use crate::messages::{MessageError, MitchMessage};
+use crate::packet_buffer::PacketBuffer;
 
 pub const UNIT_HEADER_BYTES: usize = 8;
 /// The venue has one group of instruments.
@@ -128,17 +129,14 @@ impl Iterator for UnitMessages<'_> {
 /// Packs messages into units.
 #[derive(Debug)]
 pub struct UnitWriter {
-    unit: Vec<u8>,
-    count: u8,
-    /// Number of the next message.
-    next: u64,
+    unit: PacketBuffer,
     /// Whether the headers state the numbers. Otherwise they state 0.
     is_numbered: bool,
 }
 
 impl Default for UnitWriter {
     fn default() -> Self {
-        UnitWriter { unit: vec![0; UNIT_HEADER_BYTES], count: 0, next: 1, is_numbered: true }
+        UnitWriter { unit: PacketBuffer::new(UNIT_HEADER_BYTES, 1), is_numbered: true }
     }
 }
 
@@ -150,47 +148,43 @@ impl UnitWriter {
 
     /// Returns the number of the next message.
     pub fn next_number(&self) -> u64 {
-        self.next
+        self.unit.next_number()
     }
 
     /// Adds one encoded message. Calls `full` with each unit that has no room for it.
     pub fn add(&mut self, message: &[u8], full: impl FnMut(u64, &[u8])) {
-        if self.count == u8::MAX || self.unit.len() + message.len() > MAX_UNIT_BYTES {
+        if self.unit.message_count() == u16::from(u8::MAX) || !self.unit.has_room(message.len()) {
             self.finish(full);
         }
-        self.unit.extend_from_slice(message);
-        self.count += 1;
-        self.next += 1;
+        self.unit.add(&[], message);
     }
 
     /// Calls `full` with the number of the first message and the bytes of the last unit, if it has
     /// a message.
-    pub fn finish(&mut self, mut full: impl FnMut(u64, &[u8])) {
-        if self.count == 0 {
-            return;
+    pub fn finish(&mut self, full: impl FnMut(u64, &[u8])) {
+        if self.unit.message_count() > 0 {
+            let header = self.header();
+            self.unit.finish(header, full);
         }
-        let first = self.next - u64::from(self.count);
-        self.write_header(first);
-        full(first, &self.unit);
-        self.unit.truncate(UNIT_HEADER_BYTES);
-        self.count = 0;
     }
 
     /// Returns a unit without messages.
-    pub fn heartbeat(&mut self) -> &[u8] {
-        debug_assert_eq!(self.count, 0, "a heartbeat follows whole units");
-        self.write_header(self.next);
-        self.unit.get(..UNIT_HEADER_BYTES).unwrap_or_default()
+    pub fn heartbeat(&self) -> Vec<u8> {
+        debug_assert_eq!(self.unit.message_count(), 0, "a heartbeat follows whole units");
+        self.header()
     }
 
-    fn write_header(&mut self, first: u64) {
-        let length = u16::try_from(self.unit.len()).unwrap_or(u16::MAX);
-        let sequence_number = if self.is_numbered { wire_number(first) } else { 0 };
-        let header =
-            UnitHeader { length, message_count: self.count, market_data_group: MARKET_DATA_GROUP, sequence_number };
+    fn header(&self) -> Vec<u8> {
+        let header = UnitHeader {
+            length: u16::try_from(self.unit.len()).unwrap_or(u16::MAX),
+            // A unit is full at 255 messages.
+            message_count: u8::try_from(self.unit.message_count()).unwrap_or(u8::MAX),
+            market_data_group: MARKET_DATA_GROUP,
+            sequence_number: if self.is_numbered { wire_number(self.unit.first_number()) } else { 0 },
+        };
         let mut bytes = Vec::with_capacity(UNIT_HEADER_BYTES);
         header.write(&mut bytes);
-        self.unit.splice(..UNIT_HEADER_BYTES, bytes);
+        bytes
     }
 }
 

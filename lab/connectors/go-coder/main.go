@@ -4,11 +4,8 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"io"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -79,24 +76,8 @@ func (s socket) Close(code int) {
 
 func (s socket) Interrupt() { s.cancel() }
 
-func judge(err error) (string, int) {
-	var network net.Error
-	switch code := websocket.CloseStatus(err); {
-	case code != -1:
-		return "close", int(code)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network),
-		errors.Is(err, syscall.ECONNRESET):
-		return "lost", 0
-	default:
-		return "protocol", 0
-	}
-}
+func closeCode(err error) int { return max(0, int(websocket.CloseStatus(err))) }
 
 func main() {
-	connector.Run(connector.Library{
-		Name:   "coder/websocket",
-		Module: "github.com/coder/websocket",
-		Open:   open,
-		Judge:  judge,
-	})
+	connector.Run(connector.Library{Module: "github.com/coder/websocket", Open: open, CloseCode: closeCode})
 }

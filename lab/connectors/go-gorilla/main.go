@@ -4,8 +4,6 @@ package main
 import (
 	"crypto/tls"
 	"errors"
-	"net"
-	"syscall"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -52,24 +50,14 @@ func (s socket) Close(code int) {
 
 func (s socket) Interrupt() { _ = s.NetConn().SetReadDeadline(time.Now()) }
 
-func judge(err error) (string, int) {
+func closeCode(err error) int {
 	var closed *websocket.CloseError
-	var network net.Error
-	switch {
-	case errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
-		return "close", closed.Code
-	case errors.As(err, &closed), errors.As(err, &network), errors.Is(err, syscall.ECONNRESET):
-		return "lost", 0
-	default:
-		return "protocol", 0
+	if errors.As(err, &closed) {
+		return closed.Code
 	}
+	return 0
 }
 
 func main() {
-	connector.Run(connector.Library{
-		Name:   "gorilla/websocket",
-		Module: "github.com/gorilla/websocket",
-		Open:   open,
-		Judge:  judge,
-	})
+	connector.Run(connector.Library{Module: "github.com/gorilla/websocket", Open: open, CloseCode: closeCode})
 }

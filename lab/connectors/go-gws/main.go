@@ -4,9 +4,6 @@ package main
 import (
 	"crypto/tls"
 	"errors"
-	"io"
-	"net"
-	"syscall"
 	"time"
 
 	"github.com/lxzan/gws"
@@ -61,27 +58,18 @@ func (s *socket) Close(int) { _ = s.connection.NetConn().Close() }
 
 func (s *socket) Interrupt() { _ = s.connection.NetConn().SetReadDeadline(time.Now()) }
 
-func judge(err error) (string, int) {
+func closeCode(err error) int {
 	var closed *gws.CloseError
-	var network net.Error
 	switch {
-	case errors.As(err, &closed) && closed.Code == 0:
-		return "close", 1005
-	case errors.As(err, &closed):
-		return "close", int(closed.Code)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network),
-		errors.Is(err, syscall.ECONNRESET):
-		return "lost", 0
+	case !errors.As(err, &closed):
+		return 0
+	case closed.Code == 0:
+		return 1005
 	default:
-		return "protocol", 0
+		return int(closed.Code)
 	}
 }
 
 func main() {
-	connector.Run(connector.Library{
-		Name:   "lxzan/gws",
-		Module: "github.com/lxzan/gws",
-		Open:   open,
-		Judge:  judge,
-	})
+	connector.Run(connector.Library{Module: "github.com/lxzan/gws", Open: open, CloseCode: closeCode})
 }

@@ -27,7 +27,7 @@ fn units(messages: u64, random: &mut SplitMix64) -> Vec<Vec<u8>> {
         }
     }
     writer.finish(|_, unit| units.push(unit.to_vec()));
-    units.push(writer.heartbeat().to_vec());
+    units.push(writer.heartbeat());
     units
 }
 

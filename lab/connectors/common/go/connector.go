@@ -37,12 +37,14 @@ type Socket interface {
 
 // Library is a WebSocket client library.
 type Library struct {
-	Name, Module string
-	ChecksUTF8   bool
+	// Module is the path of the library, such as github.com/gorilla/websocket.
+	Module     string
+	ChecksUTF8 bool
 	// Open opens a connection to LAB_URL. The settings are nil for ws.
 	Open func(url string, settings *tls.Config) (Socket, error)
-	// Judge returns the reason of a gap (close, lost or protocol) and the code of a close frame.
-	Judge func(err error) (reason string, closeCode int)
+	// CloseCode returns the code of the close frame that ended the connection: 1005 for a frame
+	// without a code, and 0 if there was no frame.
+	CloseCode func(err error) int
 }
 
 // Compresses returns whether the library has to offer permessage-deflate.

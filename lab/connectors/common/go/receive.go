@@ -4,10 +4,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -38,6 +41,21 @@ func number(digits []byte) int64 {
 		value = value*10 + int64(digit-'0')
 	}
 	return value
+}
+
+// judge returns the reason of a gap (close, lost or protocol) and the code of a close frame.
+func (l Library) judge(err error) (reason string, closeCode int) {
+	var network net.Error
+	switch code := l.CloseCode(err); {
+	// 1006 is never in a frame: libraries report a lost connection with it.
+	case code != 0 && code != 1006:
+		return "close", code
+	case code != 0, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network),
+		errors.Is(err, syscall.ECONNRESET):
+		return "lost", 0
+	default:
+		return "protocol", 0
+	}
 }
 
 // receiver is the receive path: it reads the socket and fills the ring.
@@ -130,7 +148,7 @@ func (r *receiver) run() int {
 			socket.Close(1007)
 		} else {
 			socket.Close(0)
-			reason, code = r.library.Judge(err)
+			reason, code = r.library.judge(err)
 		}
 		if r.stopping.Load() || code == 1000 {
 			return done

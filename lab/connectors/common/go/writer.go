@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -50,7 +51,7 @@ func newWriter(r *receiver) (*writer, error) {
 	host, _ := os.Hostname()
 	facts := map[string]any{"contract": 1, "run": os.Getenv("LAB_RUN"), "connector": os.Getenv("LAB_CONNECTOR"),
 		"exchange": os.Getenv("LAB_EXCHANGE"), "url": os.Getenv("LAB_URL"), "subscribe": os.Getenv("LAB_SUBSCRIBE"),
-		"language": "Go", "library": r.library.Name, "library_version": libraryVersion(r.library.Module),
+		"language": "Go", "library": strings.TrimPrefix(r.library.Module, "github.com/"), "library_version": libraryVersion(r.library.Module),
 		"runtime_version": runtime.Version(), "host": host, "started_ns": monotonicNs()}
 	if err := w.facts(facts); err != nil {
 		return nil, err

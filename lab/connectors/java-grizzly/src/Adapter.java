@@ -14,23 +14,17 @@ import org.glassfish.tyrus.client.SslEngineConfigurator;
 import org.glassfish.tyrus.container.grizzly.client.GrizzlyClientContainer;
 
 /** Tyrus, the reference implementation of Jakarta WebSocket, on Grizzly. */
-final class Adapter implements Library {
+final class Adapter extends Library {
     private static final Set<Integer> VIOLATIONS = Set.of(1002, 1003, 1007, 1009);
 
     private ClientManager client;
 
-    @Override
-    public String name() {
-        return "Tyrus on Grizzly";
+    Adapter() {
+        super("Tyrus on Grizzly", ClientManager.class);
     }
 
     @Override
-    public String version() {
-        return Text.versionOfFile(ClientManager.class);
-    }
-
-    @Override
-    public Link open(Target target, Events events) throws Exception {
+    Link open(Target target, Events events) throws Exception {
         if (client == null) {
             client = ClientManager.createClient(GrizzlyClientContainer.class.getName());
             client.setDefaultMaxTextMessageBufferSize(MESSAGE_MOST);

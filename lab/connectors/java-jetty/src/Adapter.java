@@ -12,21 +12,15 @@ import org.eclipse.jetty.websocket.client.ClientUpgradeRequest;
 import org.eclipse.jetty.websocket.client.WebSocketClient;
 
 /** Jetty. */
-final class Adapter implements Library {
+final class Adapter extends Library {
     private WebSocketClient client;
 
-    @Override
-    public String name() {
-        return "Jetty";
+    Adapter() {
+        super("Jetty", WebSocketClient.class);
     }
 
     @Override
-    public String version() {
-        return Text.versionOfFile(WebSocketClient.class);
-    }
-
-    @Override
-    public Link open(Target target, Events events) throws Exception {
+    Link open(Target target, Events events) throws Exception {
         if (client == null) {
             ClientConnector connector = new ClientConnector();
             SslContextFactory.Client trust = new SslContextFactory.Client();

@@ -36,21 +36,15 @@ import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLParameters;
 
 /** Netty, with the handlers of its client example and an aggregator for fragments. */
-final class Adapter implements Library {
+final class Adapter extends Library {
     private final MultiThreadIoEventLoopGroup loop = new MultiThreadIoEventLoopGroup(1, NioIoHandler.newFactory());
 
-    @Override
-    public String name() {
-        return "Netty";
+    Adapter() {
+        super("Netty", WebSocketFrame.class);
     }
 
     @Override
-    public String version() {
-        return Text.versionOfFile(WebSocketFrame.class);
-    }
-
-    @Override
-    public Link open(Target target, Events events) throws Exception {
+    Link open(Target target, Events events) throws Exception {
         URI url = target.url();
         boolean isSecure = "wss".equals(url.getScheme());
         int port = url.getPort() >= 0 ? url.getPort() : isSecure ? 443 : 80;

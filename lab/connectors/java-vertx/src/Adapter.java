@@ -17,21 +17,15 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
 
 /** Vert.x. */
-final class Adapter implements Library {
+final class Adapter extends Library {
     private WebSocketClient client;
 
-    @Override
-    public String name() {
-        return "Vert.x";
+    Adapter() {
+        super("Vert.x", Vertx.class);
     }
 
     @Override
-    public String version() {
-        return Text.versionOfFile(Vertx.class);
-    }
-
-    @Override
-    public Link open(Target target, Events events) throws Exception {
+    Link open(Target target, Events events) throws Exception {
         if (client == null) {
             // Without checks for blocked threads: their timer would disturb the measurement.
             Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1).setBlockedThreadCheckInterval(3_600_000));

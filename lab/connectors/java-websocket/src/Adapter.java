@@ -11,21 +11,15 @@ import org.java_websocket.protocols.IProtocol;
 import org.java_websocket.protocols.Protocol;
 
 /** Java-WebSocket. */
-final class Adapter implements Library {
+final class Adapter extends Library {
     private static final Set<Integer> VIOLATIONS = Set.of(1002, 1003, 1007, 1009);
 
-    @Override
-    public String name() {
-        return "Java-WebSocket";
+    Adapter() {
+        super("Java-WebSocket", WebSocketClient.class);
     }
 
     @Override
-    public String version() {
-        return Text.versionOfFile(WebSocketClient.class);
-    }
-
-    @Override
-    public Link open(Target target, Events events) throws Exception {
+    Link open(Target target, Events events) throws Exception {
         Client client = new Client(target, events);
         client.connectBlocking(OPEN_SECONDS, TimeUnit.SECONDS);
         if (!events.wasOpened()) {

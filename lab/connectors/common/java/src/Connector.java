@@ -130,7 +130,7 @@ public final class Connector {
             Signal.handle(new Signal(name), signal -> stop());
         }
         try {
-            capture = new Capture(library.name(), library.version(), this::stop);
+            capture = new Capture(library.name, library.version, this::stop);
         } catch (Exception error) {
             System.err.println("cannot write " + settings.get("LAB_CAPTURE") + ": " + error);
             System.out.println("done " + CAPTURE_ERROR + " 0");
