@@ -1,23 +1,16 @@
 // Every view in both themes, judged by axe.
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { SIZES, judge } from './axe.mjs';
-import { Venue, logIn, openBrowser } from './venue.mjs';
+import { withVenue } from './stage.mjs';
+import { logIn } from './venue.mjs';
 
-let venue;
-let browser;
-let page;
+let venue, browser, page;
 
-before(async () => {
-  venue = await Venue.create();
-  browser = await openBrowser(venue);
+withVenue(async (stage) => {
+  ({ venue, browser } = stage);
   page = await browser.newPage();
   await page.goto(`${venue.url}/#NPN_ZAR`);
   await page.waitForSelector('[data-side="ask"][data-price]');
-});
-
-after(async () => {
-  await browser?.context.close();
-  await venue?.end();
 });
 
 test('the market before a login', () => judge(page, 'market', Object.keys(SIZES)));

@@ -1,20 +1,17 @@
 // The first minute of a fresh demo venue, as a newcomer sees it.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Venue, openBrowser, picture, until } from './venue.mjs';
+import { test } from 'node:test';
+import { withVenue } from './stage.mjs';
+import { picture, until } from './venue.mjs';
 
-let venue;
-let browser;
+let venue, browser;
 
-before(async () => {
-  venue = await Venue.create('6h');
-  browser = await openBrowser(venue);
-});
-
-after(async () => {
-  await browser?.context.close();
-  await venue?.end();
-});
+withVenue(
+  (stage) => {
+    ({ venue, browser } = stage);
+  },
+  ['6h'],
+);
 
 test('a fresh page shows at least a hundred candles, a full tape and the figures of the day', async () => {
   const page = await browser.newPage();

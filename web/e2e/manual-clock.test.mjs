@@ -1,24 +1,20 @@
 // A venue whose clock moves only when an operator advances it.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Venue, logIn, openBrowser, until } from './venue.mjs';
+import { test } from 'node:test';
+import { withVenue } from './stage.mjs';
+import { logIn, until } from './venue.mjs';
 
 const NAME = 'AUC_ZAR';
 
-let venue;
-let browser;
-let operator;
+let venue, browser, operator;
 
-before(async () => {
-  venue = await Venue.create('0', '127.0.0.1', ['--clock', 'manual']);
-  browser = await openBrowser(venue);
-  operator = await logIn(browser, venue, NAME, 'demo-operator');
-});
-
-after(async () => {
-  await browser?.context.close();
-  await venue?.end();
-});
+withVenue(
+  async (stage) => {
+    ({ venue, browser } = stage);
+    operator = await logIn(browser, venue, NAME, 'demo-operator');
+  },
+  ['0', '127.0.0.1', ['--clock', 'manual']],
+);
 
 const bar = (page) => page.getByRole('group', { name: 'Session' });
 const session = () => bar(operator).getAttribute('data-session');

@@ -1,29 +1,19 @@
 // An operator uses one page while a member trades on another.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { readFile } from 'node:fs/promises';
-import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
+import { withVenue } from './stage.mjs';
+import { Api, logIn, number, picture, until } from './venue.mjs';
 
 const NAME = 'SBK_ZAR';
 
-let venue;
-let browser;
-let operator;
-let member;
-let api;
+let venue, browser, operator, member, api;
 
-before(async () => {
-  venue = await Venue.create();
-  browser = await openBrowser(venue);
+withVenue(async (stage) => {
+  ({ venue, browser } = stage);
   operator = await logIn(browser, venue, NAME, 'demo-operator');
   member = await logIn(browser, venue, NAME, 'demo-a');
-  api = await Api.open(venue, 'demo-operator');
-});
-
-after(async () => {
-  api?.close();
-  await browser?.context.close();
-  await venue?.end();
+  api = stage.api = await Api.open(venue, 'demo-operator');
 });
 
 const panel = (name) => operator.getByRole('region', { name, exact: true });

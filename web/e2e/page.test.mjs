@@ -1,26 +1,19 @@
 // The page in a real browser with a real venue, which is killed and restarted.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Venue, openBrowser, picture } from './venue.mjs';
+import { test } from 'node:test';
+import { withVenue } from './stage.mjs';
+import { picture } from './venue.mjs';
 
 const INSTRUMENTS = [
   ...['NPN_ZAR', 'SBK_ZAR', 'AGL_ZAR', 'BHG_ZAR', 'SOL_ZAR', 'MTN_ZAR', 'FSR_ZAR', 'AUC_ZAR'],
   ...['BTC_USDC', 'ETH_USDC', 'BTC-PERPETUAL'],
 ];
 
-let venue;
-let browser;
-let page;
+let venue, browser, page;
 
-before(async () => {
-  venue = await Venue.create();
-  browser = await openBrowser(venue);
+withVenue(async (stage) => {
+  ({ venue, browser } = stage);
   page = await browser.newPage();
-});
-
-after(async () => {
-  await browser?.context.close();
-  await venue?.end();
 });
 
 test('the page loads and is live', async () => {

@@ -1,30 +1,20 @@
 // Sessions on the page: an operator pauses, re-opens, extends and resumes a market while a member
 // writes orders for it.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
+import { test } from 'node:test';
+import { withVenue } from './stage.mjs';
+import { Api, logIn, number, picture, until } from './venue.mjs';
 
 const NAME = 'MTN_ZAR';
 
-let venue;
-let browser;
-let operator;
-let member;
-let api;
+let venue, browser, operator, member, api;
 
-before(async () => {
-  venue = await Venue.create();
-  browser = await openBrowser(venue);
+withVenue(async (stage) => {
+  ({ venue, browser } = stage);
   operator = await logIn(browser, venue, NAME, 'demo-operator');
   member = await logIn(browser, venue, NAME, 'demo-a');
-  api = await Api.open(venue, 'demo-a');
+  api = stage.api = await Api.open(venue, 'demo-a');
   await operator.getByRole('tab', { name: 'Operator' }).click();
-});
-
-after(async () => {
-  api?.close();
-  await browser?.context.close();
-  await venue?.end();
 });
 
 const row = () => operator.locator(`[data-instrument="${NAME}"]`);

@@ -2,29 +2,23 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { SIZES, judge } from './axe.mjs';
-import { Api, BINARY, Venue, logIn, openBrowser, until } from './venue.mjs';
+import { withVenue } from './stage.mjs';
+import { Api, BINARY, logIn, until } from './venue.mjs';
 
-let venue;
-let browser;
-let page;
-let api;
+let venue, browser, page, api;
 
-before(async () => {
-  // Without a flow the page has nothing else to draw.
-  venue = await Venue.create('0', '127.0.0.1', ['--no-flow']);
-  browser = await openBrowser(venue);
-  page = await logIn(browser, venue, 'NPN_ZAR', 'demo-operator');
-  api = await Api.open(venue, 'demo-operator');
-  await page.getByRole('tab', { name: 'Simulation' }).click();
-});
-
-after(async () => {
-  api?.close();
-  await browser?.context.close();
-  await venue?.end();
-});
+// Without a flow the page has nothing else to draw.
+withVenue(
+  async (stage) => {
+    ({ venue, browser } = stage);
+    page = await logIn(browser, venue, 'NPN_ZAR', 'demo-operator');
+    api = stage.api = await Api.open(venue, 'demo-operator');
+    await page.getByRole('tab', { name: 'Simulation' }).click();
+  },
+  ['0', '127.0.0.1', ['--no-flow']],
+);
 
 const form = () => page.getByRole('region', { name: 'New simulation' });
 const field = (name) => form().getByLabel(name);

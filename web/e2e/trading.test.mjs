@@ -1,33 +1,24 @@
 // A member trades in a real browser. Every number of the page is compared with the API.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Api, Venue, number, openBrowser, picture, until } from './venue.mjs';
+import { test } from 'node:test';
+import { withVenue } from './stage.mjs';
+import { Api, number, picture, until } from './venue.mjs';
 
 const NAME = 'NPN_ZAR';
 const FAR_BELOW = 3000;
 
-let venue;
-let browser;
-let page;
-let api;
+let venue, browser, page, api;
 const sent = [];
 
-before(async () => {
-  venue = await Venue.create();
-  browser = await openBrowser(venue);
+withVenue(async (stage) => {
+  ({ venue, browser } = stage);
   page = await browser.newPage();
   page.on('websocket', (socket) =>
     socket.on('framesent', ({ payload }) => sent.push(JSON.parse(String(payload)))),
   );
   await page.goto(`${venue.url}/#${NAME}`);
   await page.waitForSelector('[data-phase="live"]');
-  api = await Api.open(venue, 'demo-a');
-});
-
-after(async () => {
-  api?.close();
-  await browser?.context.close();
-  await venue?.end();
+  api = stage.api = await Api.open(venue, 'demo-a');
 });
 
 const ticket = () => page.getByRole('form', { name: 'Order ticket' });

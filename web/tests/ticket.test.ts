@@ -12,16 +12,8 @@ import {
   type Form,
 } from '../src/lib/ticket';
 import { paidIn, type Instrument } from '../src/lib/venue';
+import { SPOT } from './spot';
 
-const SPOT: Instrument = {
-  instrument_name: 'NPN_ZAR',
-  kind: 'spot',
-  base_currency: 'NPN',
-  quote_currency: 'ZAR',
-  instrument_type: 'linear',
-  tick_size: 0.01,
-  min_trade_amount: 1,
-};
 const PERPETUAL: Instrument = {
   ...SPOT,
   instrument_name: 'BTC-PERPETUAL',

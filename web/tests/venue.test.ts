@@ -1,15 +1,7 @@
 import { expect, test } from 'vitest';
 import { amountUnit, describe as kindOf, phase, type Instrument } from '../src/lib/venue';
+import { SPOT } from './spot';
 
-const SPOT: Instrument = {
-  instrument_name: 'NPN_ZAR',
-  kind: 'spot',
-  base_currency: 'NPN',
-  quote_currency: 'ZAR',
-  instrument_type: 'linear',
-  tick_size: 0.01,
-  min_trade_amount: 1,
-};
 const PERPETUAL: Instrument = {
   ...SPOT,
   instrument_name: 'BTC-PERPETUAL',
