@@ -1,11 +1,12 @@
 """A client of the CoinTossX profile. Its codec is written from the layouts of CoinTossX's messages
 and shares nothing with the schema files or with the venue."""
 
-import socket
 import struct
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any
+
+from byte_stream import ByteStream
 
 Fields = dict[str, Any]
 
@@ -104,7 +105,6 @@ MARKET, LIMIT, STOP, STOP_LIMIT = 1, 2, 3, 4
 BUY, SELL = 1, 2
 DAY, GTC, IOC, FOK, GTD, GTT = 0, 1, 3, 4, 6, 8
 LOB, SHUT_DOWN, VWAP, BEST_BID_OFFER, START, END = 2, 3, 4, 7, 8, 9
-PATIENCE_S = 30.0
 
 
 def places(layout: str) -> list[tuple[str, str]]:
@@ -173,24 +173,12 @@ def matches(message: tuple[str, Fields], name: str, fields: Fields) -> bool:
 
 
 @dataclass
-class CoinTossXClient:
+class CoinTossXClient(ByteStream):
     """One connection of a member. `messages` has every received message in order."""
 
-    address: str
     comp_id: int
     password: str
-    sock: socket.socket = field(init=False)
     messages: list[tuple[str, Fields]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        host, port = self.address.rsplit(":", 1)
-        self.sock = socket.create_connection((host, int(port)), PATIENCE_S)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
 
     def send(self, name: str, **fields: Any) -> None:
         self.sock.sendall(encode(name, self.comp_id, fields))
@@ -201,14 +189,6 @@ class CoinTossXClient:
         message = decode(self.exactly(length - 6))
         self.messages.append(message)
         return message
-
-    def exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            part = self.sock.recv(count - len(data))
-            assert part, "the gateway closed the connection"
-            data += part
-        return data
 
     def expect(self, name: str, **fields: Any) -> Fields:
         """Receives until a message of this name has these fields."""

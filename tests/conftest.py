@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from nats_server import server
 from rpc import Http, Ws
-from venue import DEMO_A, DEMO_B, Venue
+from venue import DEMO_A, DEMO_B, Credentials, Venue
 
 __all__ = ["server"]
 
@@ -28,22 +28,23 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.fixture
-def http(venue: Venue) -> Iterator[Http]:
-    """demo-a over HTTP; its orders are cancelled afterwards."""
-    client = Http(venue.address, DEMO_A)
+def member(venue: Venue, who: Credentials) -> Iterator[Http]:
+    client = Http(venue.address, who)
     yield client
     client.result("private/cancel_all")
     client.close()
+
+
+@pytest.fixture
+def http(venue: Venue) -> Iterator[Http]:
+    """demo-a over HTTP; its orders are cancelled afterwards."""
+    yield from member(venue, DEMO_A)
 
 
 @pytest.fixture
 def other(venue: Venue) -> Iterator[Http]:
-    """demo-b over HTTP."""
-    client = Http(venue.address, DEMO_B)
-    yield client
-    client.result("private/cancel_all")
-    client.close()
+    """demo-b over HTTP; its orders are cancelled afterwards."""
+    yield from member(venue, DEMO_B)
 
 
 @pytest.fixture

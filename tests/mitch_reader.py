@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-PATIENCE_S = 60.0
+from byte_stream import PATIENCE_S, ByteStream
+
 EIGHT = Decimal(10) ** -8
 
 
@@ -93,24 +94,15 @@ def request(kind: int, body: bytes) -> bytes:
     return struct.pack("<HBcIHB", 11 + len(body), 1, b"P", 0, 3 + len(body), kind) + body
 
 
-class Recovery:
-    def __init__(self, address: str) -> None:
-        host, port = address.rsplit(":", 1)
-        self.sock = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+class Recovery(ByteStream):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.sock.sendall(request(0x01, b" " * 16))
         assert messages(self.unit()) == [("\x02", b"A")]
 
     def unit(self) -> bytes:
         header = self.exactly(8)
         return header + self.exactly(struct.unpack_from("<H", header)[0] - 8)
-
-    def exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            part = self.sock.recv(count - len(data))
-            assert part, "the venue closed the recovery connection"
-            data += part
-        return data
 
     def snapshot(self) -> tuple[int, Books]:
         self.sock.sendall(request(0x81, bytes(30)))

@@ -1,13 +1,13 @@
 """A client of binary order entry that reads the schema at run time, so that it shares no code with
 the venue."""
 
-import socket
 import struct
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any
 
+from byte_stream import ByteStream
 from venue import TOP, Credentials
 
 Fields = dict[str, Any]
@@ -28,7 +28,6 @@ MESSAGES = {element.attrib["name"]: element for element in SCHEMA if element.tag
 NAMES = {int(element.attrib["id"]): name for name, element in MESSAGES.items()}
 NO_DECIMAL = -(2**63)
 ENCODING = 0xEB50
-PATIENCE_S = 30.0
 
 
 def pack(kind: str, value: Any) -> bytes:
@@ -98,23 +97,11 @@ def decode(body: bytes) -> tuple[str, Fields]:
 
 
 @dataclass
-class SbeClient:
+class SbeClient(ByteStream):
     """One connection. `messages` has every numbered message in order."""
 
-    address: str
-    sock: socket.socket = field(init=False)
     messages: list[tuple[str, Fields]] = field(default_factory=list)
     requests: int = 0
-
-    def __post_init__(self) -> None:
-        host, port = self.address.rsplit(":", 1)
-        self.sock = socket.create_connection((host, int(port)), PATIENCE_S)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
 
     def send(self, name: str, **fields: Any) -> None:
         self.sock.sendall(encode(name, fields))
@@ -130,14 +117,6 @@ class SbeClient:
             if "sequence" in fields:
                 self.messages.append((name, fields))
             return name, fields
-
-    def exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            part = self.sock.recv(count - len(data))
-            assert part, "the gateway closed the connection"
-            data += part
-        return data
 
     def log_on(self, who: Credentials, next_sequence: int = 0) -> tuple[str, Fields]:
         self.send("Logon", clientId=who.client_id, secret=who.secret, nextSequence=next_sequence, heartbeatS=30)

@@ -18,38 +18,15 @@ PATIENCE_S = 600.0
 TIMEOUT_S = 900
 
 # Numbers of messages: a client says hello, logs in and asks for heartbeats first.
+FIRST = '[[fault]]\nconnection = 1\nkind = "{}"\ndirection = "{}"\nat = [{}]\n'
 FAULTS = {
     # The order is the fourth message, and so is its answer.
-    "PITWIRE_LOST_REQUEST": """
-        [[fault]]
-        kind = "reset"
-        direction = "from-client"
-        connection = 1
-        at = [4]""",
-    "PITWIRE_LOST_ANSWER": """
-        [[fault]]
-        kind = "reset"
-        direction = "from-venue"
-        connection = 1
-        at = [4]""",
+    "PITWIRE_LOST_REQUEST": FIRST.format("reset", "from-client", 4),
+    "PITWIRE_LOST_ANSWER": FIRST.format("reset", "from-venue", 4),
     # After the answer to the subscription come the snapshot, the notice of resumption, and changes.
-    "PITWIRE_GAP": """
-        [[fault]]
-        kind = "drop"
-        direction = "from-venue"
-        connection = 1
-        at = [7]""",
+    "PITWIRE_GAP": FIRST.format("drop", "from-venue", 7),
     # After the answer and the notice of resumption come the reports of orders.
-    "PITWIRE_CUT": """
-        [[fault]]
-        kind = "reset"
-        direction = "from-venue"
-        connection = 1
-        at = [9]
-
-        [[fault]]
-        kind = "refuse"
-        at = [2, 3]""",
+    "PITWIRE_CUT": FIRST.format("reset", "from-venue", 9) + '[[fault]]\nkind = "refuse"\nat = [2, 3]\n',
 }
 
 

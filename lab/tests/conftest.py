@@ -47,6 +47,14 @@ def test_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 RunStudy = Callable[..., ResultFolder]
 
 
+def check_only_a_failed(results: ResultFolder, reason: str) -> None:
+    """Checks that the run of connector a failed with this reason, and that the run of b counts."""
+    records = {record.connectors[0].connector: record for record in results.records()}
+    assert records["a"].status == "failed"
+    assert reason in records["a"].reasons[0]
+    assert records["b"].usable
+
+
 @pytest.fixture
 def run_study(tmp_path: Path) -> RunStudy:
     """Runs a study of test connectors and returns its results."""

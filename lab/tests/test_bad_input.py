@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import RunStudy, connector_program
+from conftest import RunStudy, check_only_a_failed, connector_program
 from typer.testing import CliRunner
 
 from lab import analysis, capture, connectors, machine
@@ -109,10 +109,7 @@ def test_a_full_disk_fails_the_run_of_its_connector_only(tmp_path: Path) -> None
     study = Study.model_validate({"name": "test", "connectors": ["a", "b"], "timed": [TIMED], "limits": FLAG})
     results = ResultFolder(tmp_path / "results")
     execute(study, tmp_path, results, {"a": limited("a", 40), "b": connector_program("b")})
-    status = {record.connectors[0].connector: record for record in results.records()}
-    assert status["a"].status == "failed"
-    assert "disk" in status["a"].reasons[0]
-    assert status["b"].usable
+    check_only_a_failed(results, "disk")
 
 
 def test_a_full_disk_ends_the_command_with_a_message_and_the_study_resumes(

@@ -21,6 +21,20 @@ def invoke(*words: str) -> Result:
     return CliRunner().invoke(app, list(words))
 
 
+def refused(*words: str) -> str:
+    """Runs a command that fails, and returns its message."""
+    result = invoke(*words)
+    assert result.exit_code == 1
+    return result.stderr
+
+
+def study_file(folder: Path, text: str) -> str:
+    """Writes a study with one timed run. Returns its path."""
+    path = folder / "study.toml"
+    path.write_text(f'name = "x"\n{text}\n{TIMED}')
+    return str(path)
+
+
 def test_scores_match_the_printed_ones() -> None:
     result = invoke("scores")
     assert result.exit_code == 0
@@ -30,33 +44,23 @@ def test_scores_match_the_printed_ones() -> None:
 
 @pytest.mark.parametrize("command", ["run", "analyse", "report"])
 def test_an_unknown_key_is_named(tmp_path: Path, command: str) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text(f'name = "x"\nconnectors = ["a"]\nspeed = 1\n{TIMED}')
-    result = invoke(command, str(path))
-    assert result.exit_code == 1
-    assert 'unknown key "speed"' in result.stderr
+    path = study_file(tmp_path, 'connectors = ["a"]\nspeed = 1')
+    assert 'unknown key "speed"' in refused(command, path)
 
 
 def test_a_study_without_usable_connector_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text(f'name = "x"\nconnectors = ["absent"]\n{TIMED}')
-    result = invoke("run", str(path), "--output", str(tmp_path / "out"))
-    assert result.exit_code == 1
-    assert "absent: there is no connector of this name" in result.stderr
+    path = study_file(tmp_path, 'connectors = ["absent"]')
+    message = refused("run", path, "--output", str(tmp_path / "out"))
+    assert "absent: there is no connector of this name" in message
 
 
 def test_results_that_do_not_exist_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text(f'name = "x"\nconnectors = ["a"]\n{TIMED}')
-    result = invoke("report", str(path), "--output", str(tmp_path / "out"))
-    assert result.exit_code == 1
-    assert "holds no study" in result.stderr
+    path = study_file(tmp_path, 'connectors = ["a"]')
+    assert "holds no study" in refused("report", path, "--output", str(tmp_path / "out"))
 
 
 def test_an_unknown_connector_is_named() -> None:
-    result = invoke("build", "no-such-connector")
-    assert result.exit_code == 1
-    assert 'unknown connector "no-such-connector"' in result.stderr
+    assert 'unknown connector "no-such-connector"' in refused("build", "no-such-connector")
 
 
 def test_the_command_that_repeats_a_study_works_from_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,14 +10,14 @@ from decimal import Decimal
 from operator import index
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from pitwire._arrays import whole_numbers
 from pitwire._native import EVENT_KINDS, REASONS, Connection
-from pitwire._types import Balance, BatchOutcome, Book, Instrument, OpenOrder
+from pitwire._types import Balance, BatchOutcome, Book, Instrument, OpenOrder, OrderTerms, find_instrument
 from pitwire.errors import CallRefused, InvalidArray, InvalidValue, UnknownName, UnsupportedCall
 from pitwire.events import EventTable
 
@@ -151,34 +151,11 @@ class ConnectedVenue(ConnectionOwner):
         price_ticks: SupportsIndex | None = None,
         *,
         account: str | None = None,
-        tif: str | None = None,
-        expires_ns: SupportsIndex | None = None,
-        post_only: str | None = None,
-        display_lots: SupportsIndex | None = None,
-        stop_ticks: SupportsIndex | None = None,
-        hidden: bool = False,
-        min_execution_lots: SupportsIndex | None = None,
-        reduce_only: bool = False,
-        label: str = "",
+        **terms: Unpack[OrderTerms],
     ) -> ConnectedOutcome:
         """Enters an order. Its arguments are those of `Venue.submit`."""
         self._check_account(account)
-        request = self.order(
-            instrument,
-            side,
-            lots,
-            price_ticks,
-            tif=tif,
-            expires_ns=expires_ns,
-            post_only=post_only,
-            display_lots=display_lots,
-            stop_ticks=stop_ticks,
-            hidden=hidden,
-            min_execution_lots=min_execution_lots,
-            reduce_only=reduce_only,
-            label=label,
-        )
-        return self._send(request)
+        return self._send(self.order(instrument, side, lots, price_ticks, **terms))
 
     def order(
         self,
@@ -376,10 +353,7 @@ class ConnectedVenue(ConnectionOwner):
 
     def instrument(self, name: str | int) -> Instrument:
         """Returns an instrument by name or id."""
-        for instrument in self.instruments.values():
-            if name in (instrument.name, instrument.id):
-                return instrument
-        raise UnknownName(f"there is no instrument {name!r}", "use a name or an id of Venue.instruments")
+        return find_instrument(self.instruments, name)
 
     def session(self, instrument: str | int) -> str:
         """Returns the session, such as "continuous"."""

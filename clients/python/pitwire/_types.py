@@ -1,14 +1,15 @@
 """Instruments, books and the results of calls."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from pitwire._native import REASONS
-from pitwire.errors import InvalidValue
+from pitwire.errors import InvalidValue, UnknownName
 
 Number = int | float | str | Decimal
 
@@ -22,6 +23,20 @@ def exact(name: str, value: Number) -> Decimal:
     if not number.is_finite():
         raise InvalidValue(f"{name} is {value!r}", "use a finite number")
     return number
+
+
+class OrderTerms(TypedDict, total=False):
+    """Optional terms of an order; see `Venue.submit`."""
+
+    tif: str | None
+    expires_ns: SupportsIndex | None
+    post_only: str | None
+    display_lots: SupportsIndex | None
+    stop_ticks: SupportsIndex | None
+    hidden: bool
+    min_execution_lots: SupportsIndex | None
+    reduce_only: bool
+    label: str
 
 
 @dataclass(frozen=True)
@@ -116,3 +131,11 @@ class Balance(NamedTuple):
     total: Decimal
     #: What new orders may use.
     available: Decimal
+
+
+def find_instrument(instruments: Mapping[str, Instrument], name: str | int) -> Instrument:
+    """Returns an instrument by name or id."""
+    for instrument in instruments.values():
+        if name in (instrument.name, instrument.id):
+            return instrument
+    raise UnknownName(f"there is no instrument {name!r}", "use a name or an id of Venue.instruments")

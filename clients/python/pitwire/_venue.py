@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from pitwire._arrays import whole_numbers
 from pitwire._native import Market
-from pitwire._types import Balance, BatchOutcome, Book, Instrument, Number, OpenOrder, exact
-from pitwire.errors import InvalidValue, UnknownName
+from pitwire._types import Balance, BatchOutcome, Book, Instrument, Number, OpenOrder, exact, find_instrument
+from pitwire.errors import InvalidValue
 from pitwire.events import EventTable
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ class Venue(Market):
 
     def instrument(self, name: str | int) -> Instrument:
         """Returns an instrument by name or id."""
-        for instrument in self.instruments.values():
-            if name in (instrument.name, instrument.id):
-                return instrument
-        raise UnknownName(f"there is no instrument {name!r}", "use a name or an id of Venue.instruments")
+        return find_instrument(self.instruments, name)
 
     def book(self, instrument: str | int, depth: int | None = None) -> Book:
         """Returns the displayed book. `depth` bounds the levels of each side."""

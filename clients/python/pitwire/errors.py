@@ -21,8 +21,8 @@ __all__ = [
 ]
 
 
-class PitwireError(Exception):
-    """An error with the action that resolves it."""
+class _WithRemedy(BaseException):
+    """An exception with the action that resolves it."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what, remedy)
@@ -31,6 +31,10 @@ class PitwireError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what} ({self.remedy})"
+
+
+class PitwireError(_WithRemedy, Exception):
+    """An error with the action that resolves it."""
 
 
 class InvalidValue(PitwireError, ValueError):
@@ -96,13 +100,5 @@ class UnsupportedCall(PitwireError):
     """A connected venue does not have this call."""
 
 
-class Interrupted(KeyboardInterrupt):
+class Interrupted(_WithRemedy, KeyboardInterrupt):
     """Ctrl-C during a long call. The venue is between two commands and can be used further."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(what, remedy)
-        self.what = what
-        self.remedy = remedy
-
-    def __str__(self) -> str:
-        return f"{self.what} ({self.remedy})"

@@ -491,13 +491,19 @@ def cost_of(
 # Joined runs
 
 
+def with_events(runs: list[LoadedRun], problems: list[Problem]) -> list[LoadedRun]:
+    """Returns the runs that captured something, and reports the others."""
+    empty = [run for run in runs if not any(found.events for found in run.captures)]
+    what = "captured nothing, so it is not matched"
+    problems += [Problem(run.record.id, run.own.connector, what) for run in empty]
+    return [run for run in runs if run not in empty]
+
+
 def joined_result(
     results: ResultFolder, exchange: str, runs: list[LoadedRun], problems: list[Problem]
 ) -> JoinedResult | None:
     record = runs[0].record
-    empty = [run for run in runs if not any(found.events for found in run.captures)]
-    problems += [Problem(record.id, run.own.connector, "captured nothing, so it is not matched") for run in empty]
-    runs = [run for run in runs if run not in empty]
+    runs = with_events(runs, problems)
     if not runs:
         return None
     files = {run.own.connector: run.files for run in runs}
@@ -631,9 +637,7 @@ def live_result(
     results: ResultFolder, name: str, runs: list[LoadedRun], problems: list[Problem]
 ) -> live.LiveResult | None:
     record = runs[0].record
-    empty = [run for run in runs if not any(found.events for found in run.captures)]
-    problems += [Problem(record.id, run.own.connector, "captured nothing, so it is not matched") for run in empty]
-    runs = [run for run in runs if run not in empty]
+    runs = with_events(runs, problems)
     if not runs:
         return None
     database = matching.open_store(results.path)

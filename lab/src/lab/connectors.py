@@ -2,14 +2,13 @@
 
 import shutil
 import subprocess
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lab.study import explain
+from lab.study import Model, explain, read_toml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CONNECTORS = REPOSITORY / "lab" / "connectors"
@@ -135,16 +134,19 @@ def load(folder: Path) -> Connector:
     # Raises
     ConnectorError if connector.toml is missing or wrong.
     """
-    path = folder / "connector.toml"
+    return Connector(read_description(Description, folder / "connector.toml"), folder)
+
+
+def read_description(model: type[Model], path: Path) -> Model:
+    """Reads the description of a program.
+
+    # Raises
+    ConnectorError if the file is missing or wrong.
+    """
     try:
-        description = Description.model_validate(tomllib.loads(path.read_text()))
-    except OSError as error:
-        raise ConnectorError(f"cannot read {path}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConnectorError(f"{path} is not valid TOML: {error}") from error
+        return model.model_validate(read_toml(path, str(path), ConnectorError))
     except ValidationError as error:
         raise ConnectorError(f"{path}: " + "; ".join(explain(part) for part in error.errors())) from error
-    return Connector(description, folder)
 
 
 def load_all(root: Path = CONNECTORS) -> dict[str, Connector]:

@@ -98,6 +98,32 @@ def end(process: subprocess.Popen, timeout_s: float = END_TIMEOUT_S) -> int:
     return process.returncode
 
 
+def run_to_end(
+    name: str,
+    command: Sequence[str],
+    *,
+    cores: Sequence[int] | None,
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    stderr: IO,
+    timeout_s: float,
+) -> tuple[int, str]:
+    """Runs a process, on all cores without `cores`. Returns its exit code and its output.
+
+    # Raises
+    RunError if it cannot be started, or does not end in time. `name` stands for it in the message.
+    """
+    usual = sorted(os.sched_getaffinity(0))
+    process = spawn(command, cores=cores or usual, folder=folder, settings=settings, stderr=stderr)
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{name} did not end within {timeout_s:g} s") from None
+    finally:
+        end(process)
+    return process.returncode, output
+
+
 class Feed:
     """`pitwire tape serve --live` as a child process."""
 

@@ -5,19 +5,18 @@ fastest updates. This does the same with one connector.
 """
 
 import tempfile
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from lab import capture
 from lab.connectors import CAPTURE_SCHEMA, Connector
 from lab.machine import choose_pins
 from lab.process import ConnectorProcess, RunError
-from lab.study import Name, StudyError, Table, explain
+from lab.study import Name, Table, read_study
 
 # Streams within this share of the busiest one count as similar.
 SIMILAR = 0.1
@@ -62,16 +61,7 @@ def load(path: Path) -> list[Candidate]:
     # Raises
     StudyError if the file cannot be read, or has an unknown key or a bad value.
     """
-    try:
-        return Candidates.model_validate(tomllib.loads(path.read_text())).candidate
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path} is not valid TOML: {error}") from error
-    except ValidationError as error:
-        raise StudyError(
-            "\n".join([f"{path} cannot be used:", *(f"  {explain(p)}" for p in error.errors())])
-        ) from error
+    return read_study(Candidates, path, str(path)).candidate
 
 
 def attempt(candidate: Candidate, base: Path, connector: Connector, seconds: float) -> Trial:

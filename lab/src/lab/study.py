@@ -6,10 +6,11 @@ import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+Model = TypeVar("Model", bound=BaseModel)
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 EXCHANGES = ("binance", "bithumb", "gemini")
 # Largest payload of a frame. The envelope has to fit into the first one.
@@ -157,17 +158,30 @@ def load(path: Path) -> Study:
     # Raises
     StudyError for a file that cannot be read, is not TOML, has an unknown key or a bad value.
     """
+    return read_study(Study, path, f"study {path}")
+
+
+def read_study(model: type[Model], path: Path, name: str) -> Model:
+    """Reads a TOML file by a model. `name` stands for the file in messages.
+
+    # Raises
+    StudyError for a file that cannot be read, is not TOML, has an unknown key or a bad value.
+    """
     try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise StudyError(f"cannot read study {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"study {path} is not valid TOML: {error}") from error
-    try:
-        return Study.model_validate(data)
+        return model.model_validate(read_toml(path, name, StudyError))
     except ValidationError as error:
         lines = [f"  {explain(part)}" for part in error.errors()]
-        raise StudyError("\n".join([f"study {path} cannot be used:", *lines])) from error
+        raise StudyError("\n".join([f"{name} cannot be used:", *lines])) from error
+
+
+def read_toml(path: Path, name: str, failure: type[Exception]) -> dict[str, Any]:
+    """Reads a TOML file. `name` stands for the file in the message of a failure."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise failure(f"cannot read {name}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise failure(f"{name} is not valid TOML: {error}") from error
 
 
 def explain(part: dict) -> str:

@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
 
 from pitwire import Venue
 from pitwire.errors import InvalidValue
 
 NANOSECONDS = 10**9
+Observation = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -86,3 +92,28 @@ class AgentMarket:
         base = self.venue.balance(account, instrument.base).total
         quote = self.venue.balance(account, instrument.quote).total
         return int(base / instrument.lot), quote / (instrument.tick * instrument.lot)
+
+
+class SingleAgentEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
+    """An environment whose episodes are markets with one agent."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (as declared by Gymnasium)
+
+    def __init__(self, settings: MarketSettings, agent: str) -> None:
+        self.settings, self.agent = settings, agent
+        self.market: AgentMarket | None = None
+
+    def begin(self, seed: int | None) -> AgentMarket:
+        """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
+        super().reset(seed=seed)
+        venue_seed = seed if seed is not None else int(self.np_random.integers(2**31))
+        self.close()
+        self.market = AgentMarket(self.settings, [self.agent], venue_seed)
+        self.step_number = 0
+        self.state = self.market.state(self.agent, 0)
+        return self.market
+
+    def close(self) -> None:
+        """Closes the venue of the episode."""
+        if self.market is not None:
+            self.market.venue.close()

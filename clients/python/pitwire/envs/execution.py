@@ -7,10 +7,9 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pitwire.envs._market import AgentMarket, MarketSettings, MarketState
+from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv
 from pitwire.errors import InvalidValue
 
-Observation = npt.NDArray[np.float32]
 _AGENT = "trader"
 
 
@@ -26,15 +25,13 @@ def reward(shortfall_ticks: float) -> float:
     return -shortfall_ticks
 
 
-class OptimalExecutionEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
+class OptimalExecutionEnv(SingleAgentEnv):
     """Each step sends a market order for a share of the lots that are left, and lets time pass.
 
     An action from 0 to 1 is that share. The last step sends everything that is left. The reward is
     the implementation shortfall: the distance of the fills from the middle price at the start, in
     ticks per lot of the whole order. `info` has `shortfall_ticks`, the sum so far.
     """
-
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (as declared by Gymnasium)
 
     def __init__(
         self,
@@ -48,24 +45,19 @@ class OptimalExecutionEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     ) -> None:
         if side not in ("buy", "sell") or lots < 1:
             raise InvalidValue(f"side is {side!r} and lots is {lots}", 'use "buy" or "sell", and lots from 1')
-        self.settings = settings or MarketSettings(steps=40)
+        super().__init__(settings or MarketSettings(steps=40), _AGENT)
         self.side, self.lots, self.observe, self.reward = side, lots, observe, reward
         low = np.array([0, 0, -10, -1, -10], dtype=np.float32)
         high = np.array([1, 1, 10, 1, 10], dtype=np.float32)
         self.observation_space = observation_space or gym.spaces.Box(low, high)
         self.action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
-        self.market: AgentMarket | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
-        super().reset(seed=seed)
-        venue_seed = seed if seed is not None else int(self.np_random.integers(2**31))
-        self.close()
-        self.market = AgentMarket(self.settings, [_AGENT], venue_seed)
-        self.step_number, self.left_lots, self.shortfall_ticks = 0, self.lots, 0.0
-        self.state = self.market.state(_AGENT, 0)
+        self.begin(seed)
+        self.left_lots, self.shortfall_ticks = self.lots, 0.0
         self.arrival_ticks = self.state.mid_ticks
         return self._observation(), self._info()
 
@@ -88,11 +80,6 @@ class OptimalExecutionEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         self.state = self.market.state(_AGENT, self.step_number)
         is_done = self.left_lots == 0
         return self._observation(), float(self.reward(shortfall)), is_done, is_last and not is_done, self._info()
-
-    def close(self) -> None:
-        """Closes the venue of the episode."""
-        if self.market is not None:
-            self.market.venue.close()
 
     def _observation(self) -> Observation:
         return self.observe(self.state, self.left_lots / self.lots, self.arrival_ticks)

@@ -7,9 +7,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pitwire.envs._market import AgentMarket, MarketSettings, MarketState
+from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv
 
-Observation = npt.NDArray[np.float32]
 _AGENT = "maker"
 
 
@@ -26,15 +25,13 @@ def reward(before: MarketState, after: MarketState) -> float:
     return after.wealth - before.wealth - 0.01 * abs(after.inventory_lots)
 
 
-class MarketMakingEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
+class MarketMakingEnv(SingleAgentEnv):
     """Each step cancels the agent's quotes, enters a bid and an ask, and lets time pass.
 
     An action is the distance of the bid and the ask from the best price of their side: -1 quotes at
     the best price, 1 quotes `max_offset_ticks` behind it. A side that would exceed the inventory
     limit is not quoted. `observe` and `reward` replace the default functions.
     """
-
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (as declared by Gymnasium)
 
     def __init__(
         self,
@@ -47,25 +44,19 @@ class MarketMakingEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         reward: Callable[[MarketState, MarketState], float] = reward,
         observation_space: gym.spaces.Box | None = None,
     ) -> None:
-        self.settings = settings or MarketSettings()
+        super().__init__(settings or MarketSettings(), _AGENT)
         self.quote_lots, self.max_inventory_lots = quote_lots, max_inventory_lots
         self.max_offset_ticks = max_offset_ticks
         self.observe, self.reward = observe, reward
         low, high = np.array([-10, -10, -1, 0], dtype=np.float32), np.array([10, 10, 1, 1], dtype=np.float32)
         self.observation_space = observation_space or gym.spaces.Box(low, high)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
-        self.market: AgentMarket | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
-        super().reset(seed=seed)
-        venue_seed = seed if seed is not None else int(self.np_random.integers(2**31))
-        self.close()
-        self.market = AgentMarket(self.settings, [_AGENT], venue_seed)
-        self.step_number = 0
-        self.state = self.market.state(_AGENT, 0)
+        self.begin(seed)
         return self.observe(self.state, self.max_inventory_lots), self._info()
 
     def step(self, action: npt.NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -87,11 +78,6 @@ class MarketMakingEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         earned = float(self.reward(state, self.state))
         is_over = self.step_number >= self.settings.steps
         return self.observe(self.state, self.max_inventory_lots), earned, False, is_over, self._info()
-
-    def close(self) -> None:
-        """Closes the venue of the episode."""
-        if self.market is not None:
-            self.market.venue.close()
 
     def _info(self) -> dict[str, Any]:
         return {"wealth": self.state.wealth, "inventory_lots": self.state.inventory_lots}

@@ -4,14 +4,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 from gymnasium.utils import seeding
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import AgentSelector
 
-from pitwire.envs._market import AgentMarket, MarketSettings, MarketState
-
-Observation = npt.NDArray[np.float32]
+from pitwire.envs._market import AgentMarket, MarketSettings, MarketState, Observation
 
 #: Actions of an agent: nothing, quote at the best price, quote one tick better, or take a price.
 ACTIONS = ("hold", "join_bid", "join_ask", "improve_bid", "improve_ask", "buy", "sell")
@@ -89,15 +86,11 @@ class _Rules:
             self.market.venue.close()
 
 
-class SimultaneousMarketEnv(ParallelEnv[str, Observation, int]):
-    """Agents decide at the same time. Their orders arrive in an order drawn from the seed.
-
-    An action is an index into `ACTIONS`. A reward is the growth of wealth in ticks times lots.
-    """
-
-    metadata: dict[str, Any] = {"name": "pitwire_simultaneous_v0", "render_modes": []}  # noqa: RUF012
+class _ManyAgents:
+    """The spaces and the episodes of both environments."""
 
     def __init__(self, settings: MarketSettings | None = None, *, agents: int = 3, order_lots: int = 100) -> None:
+        super().__init__()
         self.rules = _Rules(settings, agents, order_lots)
         self.possible_agents = list(self.rules.names)
         self.agents: list[str] = []
@@ -114,14 +107,31 @@ class SimultaneousMarketEnv(ParallelEnv[str, Observation, int]):
         """An index into `ACTIONS`."""
         return self.action_spaces[agent]
 
-    def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Observation], dict[str, Any]]:
+    def _begin(self, seed: int | None) -> None:
         """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
         if seed is not None:
             self._random, _ = seeding.np_random(seed)
         self.rules.reset(seed if seed is not None else int(self._random.integers(2**31)))
         self.agents = list(self.possible_agents)
+
+    def close(self) -> None:
+        """Closes the venue of the episode."""
+        self.rules.close()
+
+
+class SimultaneousMarketEnv(_ManyAgents, ParallelEnv[str, Observation, int]):
+    """Agents decide at the same time. Their orders arrive in an order drawn from the seed.
+
+    An action is an index into `ACTIONS`. A reward is the growth of wealth in ticks times lots.
+    """
+
+    metadata: dict[str, Any] = {"name": "pitwire_simultaneous_v0", "render_modes": []}  # noqa: RUF012
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, Any]]:
+        """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
+        self._begin(seed)
         return {agent: self.rules.observe(agent) for agent in self.agents}, {agent: {} for agent in self.agents}
 
     def step(
@@ -139,12 +149,8 @@ class SimultaneousMarketEnv(ParallelEnv[str, Observation, int]):
             self.agents = []
         return observations, rewards, dict.fromkeys(agents, False), truncations, {agent: {} for agent in agents}
 
-    def close(self) -> None:
-        """Closes the venue of the episode."""
-        self.rules.close()
 
-
-class TurnMarketEnv(AECEnv[str, Observation, int]):
+class TurnMarketEnv(_ManyAgents, AECEnv[str, Observation, int]):
     """Agents decide in turn. Each order is in the book before the next agent decides.
 
     Time passes after the last agent of a turn. Actions and rewards are those of
@@ -153,30 +159,9 @@ class TurnMarketEnv(AECEnv[str, Observation, int]):
 
     metadata: dict[str, Any] = {"name": "pitwire_turn_v0", "render_modes": []}  # noqa: RUF012
 
-    def __init__(self, settings: MarketSettings | None = None, *, agents: int = 3, order_lots: int = 100) -> None:
-        super().__init__()
-        self.rules = _Rules(settings, agents, order_lots)
-        self.possible_agents = list(self.rules.names)
-        self.agents = []
-        self.render_mode = None
-        self._random, _ = seeding.np_random(0)
-        self.observation_spaces = {agent: gym.spaces.Box(_LOW, _HIGH) for agent in self.possible_agents}
-        self.action_spaces = {agent: gym.spaces.Discrete(len(ACTIONS)) for agent in self.possible_agents}
-
-    def observation_space(self, agent: str) -> gym.spaces.Space:
-        """Inventory in orders, spread in ten ticks, imbalance, time left."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> gym.spaces.Space:
-        """An index into `ACTIONS`."""
-        return self.action_spaces[agent]
-
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
-        if seed is not None:
-            self._random, _ = seeding.np_random(seed)
-        self.rules.reset(seed if seed is not None else int(self._random.integers(2**31)))
-        self.agents = list(self.possible_agents)
+        self._begin(seed)
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
@@ -204,7 +189,3 @@ class TurnMarketEnv(AECEnv[str, Observation, int]):
             self.truncations = dict.fromkeys(self.agents, self.rules.is_over())
         self.agent_selection = self._selector.next()
         self._accumulate_rewards()
-
-    def close(self) -> None:
-        """Closes the venue of the episode."""
-        self.rules.close()

@@ -1,14 +1,13 @@
 """The second load generator: Artillery from npm, for a cross-check of one row."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from lab.connectors import REPOSITORY
-from lab.process import RunError, end, spawn
+from lab.process import RunError, run_to_end
 from lab.publication.publishers import Publisher
 from lab.publication.server import LOAD_TIMEOUT_S, Figures
 from lab.publication.workload import RunningPublisher, Workload
@@ -62,18 +61,19 @@ def measure(
             "ECHO_BYTES": str(workload.bytes),
         }
         cpu_before = server.cpu_ns()
-        cores = load_cores or sorted(os.sched_getaffinity(0))
         with (folder / "artillery.log").open("w") as errors:
-            process = spawn(["node", "echo.js"], cores=cores, folder=FOLDER, settings=settings, stderr=errors)
-            try:
-                output, _ = process.communicate(timeout=LOAD_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                raise RunError(f"Artillery did not end within {LOAD_TIMEOUT_S:g} s") from None
-            finally:
-                end(process)
-        if process.returncode != 0:
+            code, output = run_to_end(
+                "Artillery",
+                ["node", "echo.js"],
+                cores=load_cores,
+                folder=FOLDER,
+                settings=settings,
+                stderr=errors,
+                timeout_s=LOAD_TIMEOUT_S,
+            )
+        if code != 0:
             text = (folder / "artillery.log").read_text().strip() or "no message"
-            raise RunError(f"Artillery ended with {process.returncode}: {text[-300:]}")
+            raise RunError(f"Artillery ended with {code}: {text[-300:]}")
         server_cpu_s = (server.cpu_ns() - cpu_before) / 1e9
         own = {"server_cpu_s": server_cpu_s, "worker_cpu_s": server.worker_cpu_s()}
         return json.loads(output.splitlines()[-1]) | own

@@ -1,15 +1,13 @@
 """Publisher folders: description, variants, missing tools, build."""
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from lab.connectors import REPOSITORY, Connector, ConnectorError, Description
-from lab.study import explain
+from lab.connectors import REPOSITORY, Connector, ConnectorError, Description, read_description
 
 PUBLISHERS = REPOSITORY / "lab" / "publishers"
 OURS = "rust-pitwire"
@@ -65,15 +63,7 @@ def load(folder: Path) -> list[Publisher]:
     # Raises
     ConnectorError if publisher.toml is missing or wrong.
     """
-    path = folder / "publisher.toml"
-    try:
-        description = PublisherDescription.model_validate(tomllib.loads(path.read_text()))
-    except OSError as error:
-        raise ConnectorError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConnectorError(f"{path} is not valid TOML: {error}") from error
-    except ValidationError as error:
-        raise ConnectorError(f"{path}: " + "; ".join(explain(part) for part in error.errors())) from error
+    description = read_description(PublisherDescription, folder / "publisher.toml")
     return [Publisher(description, folder, variant) for variant in ("", *description.variants)]
 
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from lab import machine
-from lab.process import RunError, describe_exit, end, spawn
+from lab.process import RunError, describe_exit, end, run_to_end, spawn
 from lab.publication.publishers import Publisher
 
 START_TIMEOUT_S = 60.0  # the slowest runtimes need seconds on a busy machine
@@ -183,22 +183,21 @@ class Server:
         cpu_before, began = self.cpu_ns(), time.monotonic()
         command = [str(pitwire_binary()), "load", f"ws://{self.address}/{query}", *arguments, "--json"]
         with tempfile.TemporaryFile("w+") as errors:
-            process = spawn(
-                command, cores=cores or sorted(os.sched_getaffinity(0)), folder=self.publisher.folder, stderr=errors
+            code, output = run_to_end(
+                "pitwire load",
+                command,
+                cores=cores,
+                folder=self.publisher.folder,
+                stderr=errors,
+                timeout_s=LOAD_TIMEOUT_S,
             )
-            try:
-                output, _ = process.communicate(timeout=LOAD_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                raise RunError(f"pitwire load did not end within {LOAD_TIMEOUT_S:g} s") from None
-            finally:
-                end(process)
             errors.seek(0)
             lines = errors.read().strip().splitlines()
         seconds = time.monotonic() - began
         if self.process.poll() is not None:
             raise RunError(f"{self.publisher.name} {describe_exit(self.process.returncode)}: {self.last_error()}")
-        if process.returncode != 0:
-            raise RunError(f"pitwire load ended with {process.returncode}: {(lines or ['no message'])[-1][:300]}")
+        if code != 0:
+            raise RunError(f"pitwire load ended with {code}: {(lines or ['no message'])[-1][:300]}")
         cpu_ns = self.cpu_ns() - cpu_before
         figures = json.loads(output)
         return figures | {

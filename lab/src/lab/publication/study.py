@@ -1,15 +1,14 @@
 """Study files of the publication study, and the order of the runs."""
 
 import random
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from lab.publication.workload import Workload
-from lab.study import Name, StudyError, Table, explain
+from lab.study import Name, Table, read_study
 
 
 class Test(Workload):
@@ -52,15 +51,7 @@ def load(path: Path) -> PublicationStudy:
     # Raises
     StudyError for a file that cannot be read, is not TOML, has an unknown key or a bad value.
     """
-    try:
-        return PublicationStudy.model_validate(tomllib.loads(path.read_text()))
-    except OSError as error:
-        raise StudyError(f"cannot read study {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"study {path} is not valid TOML: {error}") from error
-    except ValidationError as error:
-        lines = [f"  {explain(part)}" for part in error.errors()]
-        raise StudyError("\n".join([f"study {path} cannot be used:", *lines])) from error
+    return read_study(PublicationStudy, path, f"study {path}")
 
 
 @dataclass(frozen=True)
