@@ -1,5 +1,5 @@
 -- Wireshark dissector of the order-by-order feed (docs/order-feed.md).
--- Generated from the table of messages in crates/order-feed; do not edit.
+-- The table of messages is generated from crates/order-feed; do not edit it.
 --
 --   tshark -X lua_script:pitwire-mitch.lua -d udp.port==9100,mitch -r capture.pcapng -V
 
@@ -194,6 +194,7 @@ messages[0x83] = { name = "Snapshot Complete", bytes = 21, fields = {
   { 19, 1, "number", ProtoField.uint8("mitch.snapshot_complete.sub_book_flags", "sub_book_flags") },
   { 20, 1, "text", ProtoField.string("mitch.snapshot_complete.trading_status", "trading_status") },
 } }
+-- End of the generated table.
 for _, layout in pairs(messages) do
   for _, field in ipairs(layout.fields) do
     fields[#fields + 1] = field[4]

@@ -195,6 +195,16 @@ fn settle_trade(model: &mut VenueModel, deal: &ExpectedTrade) -> CheckResult {
     Ok(())
 }
 
+/// Reduces a resting order by a fill, and returns it.
+pub fn reduce_order(model: &mut VenueModel, reader: &mut EventReader<'_>, order: &LiveOrder, lots: u64) -> LiveOrder {
+    let left = LiveOrder { open: order.open - lots, shown: order.shown.saturating_sub(lots), ..*order };
+    note_level_change(model, reader, order);
+    let book = &mut model.markets[order.instrument.0 as usize].book;
+    book.shrink(order, order.shown - left.shown, lots);
+    model.orders.insert(left);
+    left
+}
+
 /// Updates a resting order after a fill in continuous trading, and checks the events that the fill
 /// requires.
 ///
@@ -207,11 +217,7 @@ pub fn check_after_fill(
     maker: &LiveOrder,
     lots: u64,
 ) -> CheckResult {
-    let left = LiveOrder { open: maker.open - lots, shown: maker.shown.saturating_sub(lots), ..*maker };
-    note_level_change(model, reader, maker);
-    let book = &mut model.markets[maker.instrument.0 as usize].book;
-    book.shrink(maker, maker.shown - left.shown, lots);
-    model.orders.insert(left);
+    let left = reduce_order(model, reader, maker, lots);
     if left.open == 0 {
         remove_order(model, reader, &left);
     } else if left.is_visible() && left.shown == 0 {

@@ -14,11 +14,11 @@ use crate::auction_prices::{
 };
 use crate::departures::check_departure;
 use crate::model::VenueModel;
-use crate::order_updates::{note_level_change, remove_order};
+use crate::order_updates::remove_order;
 use crate::orders::LiveOrder;
 use crate::reader::EventReader;
 use crate::session_events::check_breach;
-use crate::trades::{ExpectedTrade, check_refresh, check_throttle_trips, check_trade, set_references};
+use crate::trades::{ExpectedTrade, check_refresh, check_throttle_trips, check_trade, reduce_order, set_references};
 use crate::violation::{CheckResult, fail};
 
 /// The trades to be made at one price.
@@ -140,11 +140,7 @@ fn apply_fill(
     lots: u64,
     used_up: &mut BTreeSet<OrderId>,
 ) {
-    let left = LiveOrder { open: order.open - lots, shown: order.shown.saturating_sub(lots), ..*order };
-    note_level_change(model, reader, order);
-    let book = &mut model.markets[order.instrument.0 as usize].book;
-    book.shrink(order, order.shown - left.shown, lots);
-    model.orders.insert(left);
+    let left = reduce_order(model, reader, order, lots);
     if left.open == 0 {
         used_up.remove(&left.id);
         remove_order(model, reader, &left);

@@ -613,16 +613,18 @@ mod tests {
         );
     }
 
-    fn keys() -> Keys {
-        let secret = String::from("demo-secret").into();
-        let credential = Credential {
+    fn credential(secret: &str) -> Credential {
+        Credential {
             client_id: "a".into(),
-            secret,
+            secret: String::from(secret).into(),
             account: AccountId(3),
             account_name: "a".into(),
             access: Access::MEMBER,
-        };
-        Keys::new(vec![credential], || [7; 32])
+        }
+    }
+
+    fn keys() -> Keys {
+        Keys::new(vec![credential("demo-secret")], || [7; 32])
     }
 
     fn header(text: &str, wall_ms: u64) -> Result<AccountId, RpcError> {
@@ -656,14 +658,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_never_printed() {
-        let secret = String::from("hush").into();
-        let credential = Credential {
-            client_id: "a".into(),
-            secret,
-            account: AccountId(0),
-            account_name: "a".into(),
-            access: Access::MEMBER,
-        };
+        let credential = credential("hush");
         assert!(!format!("{credential:?} {:?}", vec![credential.clone()]).contains("hush"));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pitwire_deribit::codec::{Channel, Interval, RpcError, in_right_case, why_ignored};
 use pitwire_url_streams::{Directory, StreamConnection, StreamKey, StreamRefusal, StreamSession};
+use pitwire_websocket::head::split_target;
 
 use crate::STREAM;
 
@@ -72,7 +73,7 @@ impl InstrumentDirectory {
 
     /// Returns why a handshake with this target is refused, if it is.
     pub fn refusal(&self, target: &str) -> Option<StreamRefusal> {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let (path, query) = split_target(target);
         if !pitwire_url_streams::is_stream_path(path) {
             return None;
         }

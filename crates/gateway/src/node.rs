@@ -10,6 +10,7 @@
 use pitwire_deribit::codec::{Heartbeat, Json, Params, Request, RpcError, is_login, write_result};
 use pitwire_url_streams::{StreamConnection, StreamRefusal};
 use pitwire_websocket::CloseCode;
+use pitwire_websocket::head::split_target;
 
 use crate::client::{Client, reply_error};
 use crate::directory::InstrumentDirectory;
@@ -93,7 +94,7 @@ impl Node {
     /// Handles the target of a handshake: path and query. `envelope`, `channels` and `from` are the
     /// gateway's own parameters.
     pub fn opened(&mut self, id: u64, target: &str, now: GatewayTime, sink: &mut dyn ClientSink) {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let (path, query) = split_target(target);
         if pitwire_url_streams::is_stream_path(path) {
             return self.open_streams(id, path, query, now, sink);
         }

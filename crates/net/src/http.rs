@@ -31,12 +31,12 @@ pub struct HttpRequest<'a> {
 impl<'a> HttpRequest<'a> {
     /// Returns the path of the target.
     pub fn path(&self) -> &'a str {
-        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+        head::split_target(self.target).0
     }
 
     /// Returns the query of the target without the question mark, empty if there is none.
     pub fn query(&self) -> &'a str {
-        self.target.split_once('?').map_or("", |(_, query)| query)
+        head::split_target(self.target).1
     }
 
     /// Says whether the request is a WebSocket handshake.

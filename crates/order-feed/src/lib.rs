@@ -15,7 +15,6 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod book;
-mod dissector;
 mod encoder;
 mod fields;
 pub mod itch;
@@ -27,7 +26,6 @@ mod trading_status;
 mod unit;
 
 pub use book::{BookBuilder, BookError, InstrumentState, RebuiltOrder};
-pub use dissector::wireshark_dissector;
 pub use encoder::{FeedEncoding, OrderFeedEncoder};
 pub use fields::{Alpha, FieldKind, FieldValue, FillerBytes, Letter, MitchField, MitchPrice};
 pub use itch_translator::ItchTranslator;

@@ -4,7 +4,7 @@ use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, VenueNanos};
 
 use crate::math::exp;
-use crate::number::{float, seconds_between};
+use crate::number::{seconds_between, tick_ratio};
 use crate::random::Random;
 
 /// Largest distance of the fair value from the start price, as a share of it.
@@ -38,17 +38,13 @@ impl FairValue {
     ) -> Option<FairValue> {
         let market = engine.market(instrument)?;
         let start_price = market.spec.start_price.0 as f64;
-        let ratio = |other: InstrumentId| {
-            let source = engine.market(other)?;
-            Some((other, float(source.spec.tick) / float(market.spec.tick)))
-        };
         Some(FairValue {
             start: start_price,
             away: (market.mid().0 as f64 / start_price - 1.0).clamp(-MAX_DISTANCE, MAX_DISTANCE),
             range,
             // Stationary variance of an Ornstein-Uhlenbeck process: volatility² / (2 · reversion).
             reversion: volatility * volatility / (2.0 * range * range),
-            follows: follows.and_then(ratio),
+            follows: follows.and_then(|other| Some((other, tick_ratio(market, engine.market(other)?)))),
             known_at: start,
         })
     }

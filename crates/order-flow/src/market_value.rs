@@ -15,7 +15,7 @@ use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, Phase, VenueNanos};
 
 use crate::math::exp;
-use crate::number::{float, seconds_between};
+use crate::number::{seconds_between, tick_ratio};
 use crate::random::Random;
 
 /// Largest distance of the value from the start price, as a share of it.
@@ -79,10 +79,7 @@ impl MarketValue {
     ) -> Option<MarketValue> {
         let market = engine.market(instrument)?;
         let start_price = market.spec.start_price.0 as f64;
-        let follows = follows.and_then(|other| {
-            let source = engine.market(other)?;
-            Some((other, float(source.spec.tick) / float(market.spec.tick)))
-        });
+        let follows = follows.and_then(|other| Some((other, tick_ratio(market, engine.market(other)?))));
         let bps = market.rules().tolerance(Phase::Continuous).dynamic_bps;
         let tolerance = bps.map(|bps| f64::from(bps) / 10_000.0).filter(|share| *share <= MOST_TOLERANCE);
         let away = (market.mid().0 as f64 / start_price - 1.0).clamp(-MAX_DISTANCE, MAX_DISTANCE);

@@ -1,6 +1,7 @@
 //! Conversions from floats to integer units. Values are clamped first, so nothing wraps; NaN
 //! becomes the least value.
 
+use pitwire_engine::Market;
 use pitwire_model::{Decimal, Lots, Ticks, VenueNanos};
 
 pub const NANOS_PER_SECOND: f64 = 1e9;
@@ -43,6 +44,11 @@ pub fn later(at: VenueNanos, seconds: f64) -> VenueNanos {
 /// Returns the seconds from one time to a later one, or zero if it is not later.
 pub fn seconds_between(from: VenueNanos, to: VenueNanos) -> f64 {
     to.0.saturating_sub(from.0) as f64 / NANOS_PER_SECOND
+}
+
+/// Returns the ticks of one instrument in one tick of another.
+pub fn tick_ratio(market: &Market, other: &Market) -> f64 {
+    float(other.spec.tick) / float(market.spec.tick)
 }
 
 /// Converts a decimal to a float, for ratios.

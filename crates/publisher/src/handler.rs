@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use pitwire_net::HttpResponse;
+use pitwire_websocket::head::split_target;
 use pitwire_websocket::{CloseCode, Opcode};
 
 use pitwire_delivery::FrameHeader;
@@ -26,11 +27,11 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub fn path(&self) -> &'a str {
-        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+        split_target(self.target).0
     }
 
     pub fn query(&self) -> &'a str {
-        self.target.split_once('?').map_or("", |(_, query)| query)
+        split_target(self.target).1
     }
 
     /// Returns the first value of a query parameter, undecoded.

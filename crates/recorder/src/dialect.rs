@@ -13,6 +13,7 @@ use crate::payload_sizes::{PayloadSizes, SizeDraws};
 use crate::symbols;
 use crate::trades::MessageSource;
 use pitwire_random::SplitMix64;
+use pitwire_websocket::head::split_target;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedDialect {
@@ -111,23 +112,18 @@ impl VenueFeed {
         let symbol = format!("{}USDT", market.base);
         let price = decimal(market.cents, 8);
         let (name, text) = match kind {
-            MarketEventKind::Trade => {
+            MarketEventKind::Trade | MarketEventKind::AggTrade => {
                 market.trades += 1;
                 let id = market.trades;
+                let (name, key, range) = match kind {
+                    MarketEventKind::AggTrade => ("aggTrade", "a", format!("\"f\":{id},\"l\":{id},")),
+                    _ => ("trade", "t", String::new()),
+                };
                 let text = format!(
-                    "{{\"e\":\"trade\",\"E\":{},\"s\":\"{symbol}\",\"t\":{id},\"p\":\"{price}\",\"q\":\"{quantity}\",\"T\":{ms},\"m\":{is_maker},\"M\":true}}",
+                    "{{\"e\":\"{name}\",\"E\":{},\"s\":\"{symbol}\",\"{key}\":{id},\"p\":\"{price}\",\"q\":\"{quantity}\",{range}\"T\":{ms},\"m\":{is_maker},\"M\":true}}",
                     ms + 1
                 );
-                ("trade", text)
-            }
-            MarketEventKind::AggTrade => {
-                market.trades += 1;
-                let id = market.trades;
-                let text = format!(
-                    "{{\"e\":\"aggTrade\",\"E\":{},\"s\":\"{symbol}\",\"a\":{id},\"p\":\"{price}\",\"q\":\"{quantity}\",\"f\":{id},\"l\":{id},\"T\":{ms},\"m\":{is_maker},\"M\":true}}",
-                    ms + 1
-                );
-                ("aggTrade", text)
+                (name, text)
             }
             MarketEventKind::Depth => {
                 let first = market.updates + 1;
@@ -255,7 +251,7 @@ impl MessageSource for VenueFeed {
 
     fn greeting(&mut self, target: &str, wall_ms: u64) -> Vec<Vec<u8>> {
         self.on_socket = 0;
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let (path, query) = split_target(target);
         let parameter = |name: &str| {
             let found = query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
             found.map_or("", |(_, value)| value).to_owned()

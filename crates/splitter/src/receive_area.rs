@@ -31,6 +31,20 @@ const WORTH_BYTES: usize = 128 << 10;
 /// A worker whose oldest reference is this many segments back gets copies until it has none left.
 const BEHIND_SEGMENTS: usize = SEGMENTS / 4;
 
+/// Creates a file with a lock. It is locked before it has a name that a starting splitter would
+/// remove.
+pub(crate) fn create_locked(path: &Path, mode: u32) -> io::Result<File> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unnamed = path.with_file_name(format!(".new-{name}"));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&unnamed)?;
+    let named = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
+    if let Err(error) = named.and_then(|()| std::fs::rename(&unnamed, path)) {
+        let _ = remove_file(&unnamed);
+        return Err(error);
+    }
+    Ok(file)
+}
+
 #[derive(Debug)]
 pub(crate) struct ReceiveArea {
     mapping: MmapRaw,
@@ -46,15 +60,8 @@ impl ReceiveArea {
     /// If the file cannot be created, locked, filled with its size or mapped. No file stays behind.
     pub fn open(directory: &Path, name: &str) -> io::Result<Self> {
         let path = directory.join(name);
-        // Workers must not write. As with rings, the file is locked before it has a name that a
-        // starting splitter removes.
-        let unnamed = directory.join(format!(".new-{name}"));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o400).open(&unnamed)?;
-        let named = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
-        if let Err(error) = named.and_then(|()| std::fs::rename(&unnamed, &path)) {
-            let _ = remove_file(&unnamed);
-            return Err(error);
-        }
+        // Workers must not write.
+        let file = create_locked(&path, 0o400)?;
         let bytes = SEGMENT_BYTES * SEGMENTS;
         let mapped = fallocate(&file, FallocateFlags::empty(), 0, bytes as u64).map_err(io::Error::from);
         match mapped.and_then(|()| MmapOptions::new().len(bytes).populate().map_raw(&file)) {

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use pitwire_net::{Application, CloseCode, CloseReason, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal};
 use pitwire_shard::GapRecord;
+use pitwire_websocket::head::split_target;
 use pitwire_websocket::{Opcode, write_frame};
 
 use crate::clock::epoch_ns;
@@ -97,7 +98,7 @@ impl Application for ShardApplication {
     }
 
     fn opened(&mut self, id: ConnectionId, target: &str, notices: &mut Notices) {
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let (path, _) = split_target(target);
         let Some(shard) = shard_of(path, self.shards.logs.len()) else {
             return notices.close(id, CloseCode::Policy, "no such shard");
         };

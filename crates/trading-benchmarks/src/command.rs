@@ -1,7 +1,7 @@
 //! The options of `pitwire bench`.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,12 +114,20 @@ struct OutputArguments {
 }
 
 impl OutputArguments {
-    fn show(&self, json: &Value, text: &str) {
+    /// Writes a report to the directory of `--out`, if there is one, and prints it.
+    fn finish(
+        &self,
+        json: &Value,
+        text: &str,
+        write: impl FnOnce(&Path) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.out.as_deref().map(write).transpose()?;
         if self.json {
             say(&json.to_string());
         } else {
             say_styled(text.trim_end());
         }
+        Ok(())
     }
 }
 
@@ -224,11 +232,7 @@ impl LoopArguments {
             progress: Arc::clone(&progress),
         };
         let report = CommandProgress::new("measuring").watch(|| progress.read(), || benchmark.run())?;
-        if let Some(directory) = &self.output.out {
-            report.write(directory)?;
-        }
-        self.output.show(&report.json(), &report.text());
-        Ok(())
+        self.output.finish(&report.json(), &report.text(), |directory| report.write(directory))
     }
 }
 
@@ -253,10 +257,6 @@ impl HawkesArguments {
             progress: Arc::clone(&progress),
         };
         let report = CommandProgress::new("measuring").watch(|| progress.read(), || benchmark.run())?;
-        if let Some(directory) = &self.output.out {
-            report.write(directory)?;
-        }
-        self.output.show(&report.json(), &report.text());
-        Ok(())
+        self.output.finish(&report.json(), &report.text(), |directory| report.write(directory))
     }
 }

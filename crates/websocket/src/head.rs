@@ -185,13 +185,18 @@ fn body_bytes(headers: &Headers<'_>, limits: &HeadLimits) -> Result<usize, HeadR
     }
 }
 
+/// Splits the target of a request into its path and its query. The query is empty if there is none.
+pub fn split_target(target: &str) -> (&str, &str) {
+    target.split_once('?').unwrap_or((target, ""))
+}
+
 impl<'a> Head<'a> {
     pub fn path(&self) -> &'a str {
-        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+        split_target(self.target).0
     }
 
     pub fn query(&self) -> &'a str {
-        self.target.split_once('?').map_or("", |(_, query)| query)
+        split_target(self.target).1
     }
 
     /// Whether more requests may follow on the connection.

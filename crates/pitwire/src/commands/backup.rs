@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pitwire_failure::Failure;
-use pitwire_venue::{Manifest, back_up, restore};
+use pitwire_venue::{Manifest, ReplayProgress, back_up, restore};
 
 use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
@@ -54,11 +54,8 @@ impl Backup {
     /// # Errors
     /// If a directory cannot be read or written, the log is damaged, or the target has entries.
     pub fn run(self) -> Result<(), Failure> {
-        let progress = CommandProgress::new("verifying the copy");
-        let manifest = back_up(&self.dir, &self.to, &mut |done, total| progress.show(done, total))?;
-        drop(progress);
-        report(&manifest, &format!("backed up to {}", self.to.display()));
-        Ok(())
+        let copy = |show: ReplayProgress<'_>| back_up(&self.dir, &self.to, show);
+        report("verifying the copy", copy, &format!("backed up to {}", self.to.display()))
     }
 }
 
@@ -68,18 +65,24 @@ impl Restore {
     /// # Errors
     /// If the backup is damaged or incomplete, or the target has entries.
     pub fn run(self) -> Result<(), Failure> {
-        let progress = CommandProgress::new("verifying the backup");
-        let manifest = restore(&self.from, &self.dir, &mut |done, total| progress.show(done, total))?;
-        drop(progress);
-        report(&manifest, &format!("restored to {}", self.dir.display()));
-        Ok(())
+        let copy = |show: ReplayProgress<'_>| restore(&self.from, &self.dir, show);
+        report("verifying the backup", copy, &format!("restored to {}", self.dir.display()))
     }
 }
 
-fn report(manifest: &Manifest, done: &str) {
+/// Makes a copy with its progress, and says what it has.
+fn report(
+    doing: &'static str,
+    copy: impl FnOnce(ReplayProgress<'_>) -> Result<Manifest, Failure>,
+    done: &str,
+) -> Result<(), Failure> {
+    let progress = CommandProgress::new(doing);
+    let manifest = copy(&mut |done, total| progress.show(done, total))?;
+    drop(progress);
     let (files, bytes) = (manifest.files.len(), manifest.bytes());
     say(&format!("{done}: {files} files, {bytes} bytes, verified up to command {}", manifest.last_command));
     if manifest.has_credentials() {
         say("the sealed credentials need their key file (pitwire up --key-file), which is not in the backup");
     }
+    Ok(())
 }

@@ -5,9 +5,8 @@
 //!             stale.
 //! Start at    [`RingChannel::open_all`].
 
-use std::fs::{File, OpenOptions, remove_file};
+use std::fs::{File, remove_file};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::thread::futex;
 
 use super::channel::{PutError, WorkerChannel};
-use crate::receive_area::ReceiveArea;
+use crate::receive_area::{ReceiveArea, create_locked};
 use crate::transport::TransportOptions;
 use crate::transport_error::TransportError;
 use crate::worker_ends::WorkerEnds;
@@ -142,15 +141,7 @@ impl Drop for RingChannel {
 
 impl RingChannel {
     fn open(path: PathBuf, shape: &RingConfig, area: Option<Arc<ReceiveArea>>) -> io::Result<Self> {
-        // Locked before it has a name that a starting splitter would remove.
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let unnamed = path.with_file_name(format!(".new-{name}"));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
-        let named = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
-        if let Err(error) = named.and_then(|()| std::fs::rename(&unnamed, &path)) {
-            let _ = remove_file(&unnamed);
-            return Err(error);
-        }
+        let file = create_locked(&path, 0o600)?;
         // From here on the file is removed if something fails.
         let made = Self::prepare(&file, shape, area.as_deref());
         match made {

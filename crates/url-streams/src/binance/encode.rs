@@ -159,17 +159,18 @@ pub(crate) fn ids(out: &mut Vec<u8>, ids: Option<(u64, u64)>, between: &str) {
 
 pub(crate) fn mini_ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day: &Day) {
     put!(out, "{\"e\":\"24hrMiniTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\"");
-    for (key, price) in [("c", day.bar.close), ("o", day.bar.open), ("h", day.bar.high), ("l", day.bar.low)] {
-        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
+    put!(out, ",\"c\":", EightPlaces(market.price(day.bar.close)));
+    range_fields(out, market, &day.bar, ["o", "h", "l", "v", "q"]);
+    put!(out, "}");
+}
+
+/// Writes the open, high and low price, the volume and the value of a bar under these keys.
+pub(crate) fn range_fields(out: &mut Vec<u8>, market: Market<'_>, bar: &Bar, keys: [&str; 5]) {
+    let [open, high, low] = [bar.open, bar.high, bar.low].map(|price| market.price(price));
+    let numbers = [open, high, low, market.amount(Lots(bar.lots)), market.value(bar.tick_lots)];
+    for (key, number) in keys.into_iter().zip(numbers) {
+        put!(out, ",\"", key, "\":", EightPlaces(number));
     }
-    put!(
-        out,
-        ",\"v\":",
-        EightPlaces(market.amount(Lots(day.bar.lots))),
-        ",\"q\":",
-        EightPlaces(market.value(day.bar.tick_lots)),
-        "}"
-    );
 }
 
 pub(crate) fn ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day: &Day) {
@@ -186,16 +187,7 @@ pub(crate) fn ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day
     );
     put!(out, ",\"c\":", EightPlaces(market.price(bar.close)), ",\"Q\":", EightPlaces(market.amount(*last_lots)));
     touch_fields(out, market, *touch);
-    for (key, price) in [("o", bar.open), ("h", bar.high), ("l", bar.low)] {
-        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
-    }
-    put!(
-        out,
-        ",\"v\":",
-        EightPlaces(market.amount(Lots(bar.lots))),
-        ",\"q\":",
-        EightPlaces(market.value(bar.tick_lots))
-    );
+    range_fields(out, market, bar, ["o", "h", "l", "v", "q"]);
     let opened = VenueNanos(now.0.saturating_sub(DAY_MS * 1_000_000));
     put!(out, ",\"O\":", stamp(opened, when.in_micros), ",\"C\":", stamp(*now, when.in_micros), ",\"F\":");
     ids(out, bar.ids, ",\"L\":");

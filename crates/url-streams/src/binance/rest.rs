@@ -10,7 +10,7 @@ use pitwire_model::{Decimal, InstrumentId, InstrumentKind, Lots, Phase, Side, Ti
 use pitwire_projections::PublicTrade;
 
 use crate::bars::{Bar, DAY_MS};
-use crate::binance::encode::{self, Aggregate, change, ids, percent, weighted};
+use crate::binance::encode::{self, Aggregate, change, ids, percent, range_fields, weighted};
 use crate::binance::talk::{error, unknown_symbol};
 use crate::key::KlineInterval;
 use crate::market::{Day, Market, Touch};
@@ -301,16 +301,7 @@ fn day(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
         EightPlaces(market.amount(last_lots))
     );
     touch_fields(out, market, touch);
-    for (key, price) in [("openPrice", bar.open), ("highPrice", bar.high), ("lowPrice", bar.low)] {
-        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
-    }
-    put!(
-        out,
-        ",\"volume\":",
-        EightPlaces(market.amount(Lots(bar.lots))),
-        ",\"quoteVolume\":",
-        EightPlaces(market.value(bar.tick_lots))
-    );
+    range_fields(out, market, &bar, ["openPrice", "highPrice", "lowPrice", "volume", "quoteVolume"]);
     let now = at.as_millis();
     put!(out, ",\"openTime\":", now.saturating_sub(DAY_MS), ",\"closeTime\":", now, ",\"firstId\":");
     ids(out, bar.ids, ",\"lastId\":");
