@@ -8,12 +8,11 @@
 //!                [`OBJECT_BYTES_MAX`].
 //! Leaves out  connections, answers to control frames, and what happens to the objects: see
 //!             `crates/splitter`.
-//! Start at    [`ObjectReader::feed`]. [`mod@reference`] is the slow reference implementation that
-//!             tests compare it with.
+//! Start at    [`ObjectReader::feed`]. `testing/reference-feed` is the slow reference
+//!             implementation that tests compare it with.
 
 mod object;
 mod object_reader;
-pub mod reference;
 mod scan;
 mod symbol_router;
 mod walk;

@@ -2,8 +2,8 @@
 
 mod support;
 
-use pitwire_feed::reference::FeedEvent;
 use pitwire_feed::{MissingSymbol, OBJECT_BYTES_MAX, ObjectReader, SimdLevel, Violation};
+use pitwire_reference_feed::FeedEvent;
 use support::*;
 
 const TRADE: &str = r#"{"ev":"T","sym":"AAPL","p":187.25,"s":100}"#;

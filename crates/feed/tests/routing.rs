@@ -6,9 +6,9 @@
 
 mod support;
 
-use pitwire_feed::reference::FeedEvent;
 use pitwire_feed::{MissingSymbol, worker_of};
 use pitwire_random::SplitMix64;
+use pitwire_reference_feed::FeedEvent;
 use support::*;
 
 const WORKERS: [u32; 6] = [1, 4, 7, 8, 64, 1000];

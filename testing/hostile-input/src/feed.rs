@@ -7,8 +7,8 @@
 //!             pieces.
 //! Start at    [`run`].
 
-use pitwire_feed::reference::{self, FeedEvent};
 use pitwire_feed::{MissingSymbol, Object, ObjectReader, ObjectSink, ScanCounters, SimdLevel, Violation};
+use pitwire_reference_feed::{self as reference, FeedEvent};
 
 const WORKERS: u32 = 4;
 /// More bytes than the widest vectors scan at a time.

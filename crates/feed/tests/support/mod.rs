@@ -1,8 +1,8 @@
 //! Frames to feed, and the objects found in them.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use pitwire_feed::reference::{self, FeedEvent};
 use pitwire_feed::{MissingSymbol, Object, ObjectReader, ObjectSink, ScanCounters, SimdLevel, Violation};
+use pitwire_reference_feed::{self as reference, FeedEvent};
 
 pub const TEXT: u8 = 0x81;
 pub const BINARY: u8 = 0x82;

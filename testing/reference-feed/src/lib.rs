@@ -1,5 +1,5 @@
-//! Reference implementation of the object reader: slow and simple, for tests and the fuzzer to
-//! compare with.
+//! Reference implementation of the object reader of feeds: slow and simple, for tests and the fuzzer
+//! to compare with.
 //!
 //! Does        reads a whole stream at once, collects each message, and parses it from its start
 //!             whenever more of it arrives. Shares no code with the reader except the violations
@@ -7,11 +7,8 @@
 //! Leaves out  how the stream was cut, which must not matter, and the counters that depend on it.
 //! Start at    [`read`].
 
+use pitwire_feed::{FRAME_BYTES_MAX, MissingSymbol, OBJECT_BYTES_MAX, ScanCounters, worker_of};
 use pitwire_websocket::Violation;
-
-use crate::object::FRAME_BYTES_MAX;
-use crate::object_reader::{MissingSymbol, OBJECT_BYTES_MAX, ScanCounters};
-use crate::symbol_router::worker_of;
 
 /// The events that a sink should receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
