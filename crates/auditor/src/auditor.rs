@@ -2,11 +2,10 @@
 //!
 //! Start at    [`Auditor::observe`], then `check_command`.
 
-use pitwire_model::{Command, Event, InstrumentId, Phase, Reject, SequencedCommand};
+use pitwire_model::{Command, Event, Phase, Reject, SequencedCommand};
 
 use crate::amends::check_amend;
 use crate::cancels::{check_cancel, check_cancel_all, check_epoch_start};
-use crate::closing::DayStatistics;
 use crate::days::check_day_end;
 use crate::entries::check_entry;
 use crate::model::VenueModel;
@@ -114,11 +113,6 @@ impl Auditor {
     /// Returns the number of live orders.
     pub fn live_orders(&self) -> usize {
         self.model.orders.len()
-    }
-
-    /// Returns the day statistics of an instrument, or `None` if it does not exist.
-    pub fn day_statistics(&self, instrument: InstrumentId) -> Option<DayStatistics> {
-        self.model.markets.get(instrument.0 as usize).map(|market| market.day)
     }
 
     fn check(&mut self, stamped: &SequencedCommand, events: &[Event]) -> CheckResult {

@@ -125,7 +125,8 @@ impl Coverage {
             self.busts,
             self.left_alone.values().sum::<u64>()
         );
-        let named = |code: u8| Reject::from_code(code).map_or("?", Reject::name);
+        let with_code = |code: u8| Reject::ALL.into_iter().find(|reason| *reason as u8 == code);
+        let named = |code: u8| with_code(code).map_or("?", Reject::name);
         let mut refusals: Vec<(u64, &str)> = self.rejects.iter().map(|(code, times)| (*times, named(*code))).collect();
         refusals.sort();
         println!("refusals, rarest first: {refusals:?}");

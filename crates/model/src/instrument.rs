@@ -1,5 +1,6 @@
 //! Currencies, instruments and accounts.
 
+use crate::coded_enum::coded_enum;
 use crate::{AccountId, CurrencyId, Decimal, InstrumentId, Lots, Ticks, TradingRules};
 
 /// A currency or a share. Money is counted in whole units of `10^-decimals`.
@@ -112,33 +113,19 @@ pub struct AccountSettings {
     pub throttle: Option<Throttle>,
 }
 
-/// Self-match prevention: what happens when two orders of the same group would trade.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum SelfMatch {
-    /// The resting order is cancelled and matching goes on.
-    #[default]
-    CancelResting = 0,
-    /// The remainder of the incoming order is cancelled.
-    CancelIncoming = 1,
-    /// Both orders are cancelled.
-    CancelBoth = 2,
-    /// The orders trade.
-    Allow = 3,
-}
-
-impl SelfMatch {
-    pub const ALL: [SelfMatch; 4] =
-        [SelfMatch::CancelResting, SelfMatch::CancelIncoming, SelfMatch::CancelBoth, SelfMatch::Allow];
-
-    /// Returns the name that scenarios and explanations use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SelfMatch::CancelResting => "cancel_resting",
-            SelfMatch::CancelIncoming => "cancel_incoming",
-            SelfMatch::CancelBoth => "cancel_both",
-            SelfMatch::Allow => "none",
-        }
+coded_enum! {
+    /// Self-match prevention: what happens when two orders of the same group would trade.
+    #[derive(Default)]
+    SelfMatch {
+        /// The resting order is cancelled and matching goes on.
+        #[default]
+        CancelResting = 0, "cancel_resting";
+        /// The remainder of the incoming order is cancelled.
+        CancelIncoming = 1, "cancel_incoming";
+        /// Both orders are cancelled.
+        CancelBoth = 2, "cancel_both";
+        /// The orders trade.
+        Allow = 3, "none";
     }
 }
 

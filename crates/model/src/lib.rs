@@ -9,6 +9,7 @@
 //! Start at    [`Command`], then [`Event`].
 
 mod cancel_reason;
+mod coded_enum;
 mod command;
 mod date;
 mod decimal;

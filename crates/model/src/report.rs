@@ -1,5 +1,6 @@
 //! Trades that are made outside the book and reported to the venue.
 
+use crate::coded_enum::coded_enum;
 use crate::{AccountId, InstrumentId, Label, Lots, Seq, Side, Ticks};
 
 /// A report of a trade by one of its parties.
@@ -47,26 +48,14 @@ pub struct OffBookTrade {
     pub seller: AccountId,
 }
 
-/// Why a report ended without a trade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ReportEnd {
-    /// Declined by the counterparty.
-    Declined = 0,
-    /// Withdrawn by the reporter.
-    Withdrawn = 1,
-    /// The hours of trade reporting ended.
-    HoursEnded = 2,
-}
-
-impl ReportEnd {
-    pub const ALL: [ReportEnd; 3] = [ReportEnd::Declined, ReportEnd::Withdrawn, ReportEnd::HoursEnded];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            ReportEnd::Declined => "declined",
-            ReportEnd::Withdrawn => "withdrawn",
-            ReportEnd::HoursEnded => "hours_ended",
-        }
+coded_enum! {
+    /// Why a report ended without a trade.
+    ReportEnd {
+        /// Declined by the counterparty.
+        Declined = 0, "declined";
+        /// Withdrawn by the reporter.
+        Withdrawn = 1, "withdrawn";
+        /// The hours of trade reporting ended.
+        HoursEnded = 2, "hours_ended";
     }
 }

@@ -1,78 +1,40 @@
 //! Sessions of an instrument and its trading rules.
 
+use crate::coded_enum::coded_enum;
 use crate::{Label, Lots, Ticks};
 
-/// The session of an instrument. Only a sequenced command changes it.
-/// `contracts/rules/sessions.toml` defines which orders each session accepts, injects and expires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Phase {
-    /// No new orders, amends or matching. Cancels are accepted.
-    Closed = 0,
-    Continuous = 1,
-    /// Permits the same as `Closed`, by an operator's command. Resting orders stay.
-    Halted = 2,
-    /// Deleted permanently.
-    Deleted = 3,
-    StartOfTrading = 4,
-    OpeningCall = 5,
-    FcoCall = 6,
-    /// The call after a breach of a tolerance.
-    VolatilityCall = 7,
-    IntradayCall = 8,
-    ClosingCall = 9,
-    ReopeningCall = 10,
-    ClosingPricePublication = 11,
-    ClosingPriceCross = 12,
-    PostClose = 13,
-    /// A halt that publishes a closing price.
-    HaltAndClose = 14,
-    /// Orders are accepted and rest; nothing executes.
-    Pause = 15,
+coded_enum! {
+    /// The session of an instrument. Only a sequenced command changes it.
+    /// `contracts/rules/sessions.toml` defines which orders each session accepts, injects and
+    /// expires.
+    #[derive(PartialOrd, Ord)]
+    Phase {
+        /// No new orders, amends or matching. Cancels are accepted.
+        Closed = 0, "closed";
+        Continuous = 1, "continuous";
+        /// Permits the same as `Closed`, by an operator's command. Resting orders stay.
+        Halted = 2, "halt";
+        /// Deleted permanently.
+        Deleted = 3, "deleted";
+        StartOfTrading = 4, "start_of_trading";
+        OpeningCall = 5, "opening_auction";
+        FcoCall = 6, "fco_auction";
+        /// The call after a breach of a tolerance.
+        VolatilityCall = 7, "volatility_auction";
+        IntradayCall = 8, "intraday_auction";
+        ClosingCall = 9, "closing_auction";
+        ReopeningCall = 10, "reopening_auction";
+        ClosingPricePublication = 11, "closing_price_publication";
+        ClosingPriceCross = 12, "closing_price_cross";
+        PostClose = 13, "post_close";
+        /// A halt that publishes a closing price.
+        HaltAndClose = 14, "halt_and_close";
+        /// Orders are accepted and rest; nothing executes.
+        Pause = 15, "pause";
+    }
 }
 
 impl Phase {
-    pub const ALL: [Phase; 16] = [
-        Phase::Closed,
-        Phase::Continuous,
-        Phase::Halted,
-        Phase::Deleted,
-        Phase::StartOfTrading,
-        Phase::OpeningCall,
-        Phase::FcoCall,
-        Phase::VolatilityCall,
-        Phase::IntradayCall,
-        Phase::ClosingCall,
-        Phase::ReopeningCall,
-        Phase::ClosingPricePublication,
-        Phase::ClosingPriceCross,
-        Phase::PostClose,
-        Phase::HaltAndClose,
-        Phase::Pause,
-    ];
-
-    /// Returns the name in the rulebook, in scenarios and in `contracts/rules`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Closed => "closed",
-            Phase::Continuous => "continuous",
-            Phase::Halted => "halt",
-            Phase::Deleted => "deleted",
-            Phase::StartOfTrading => "start_of_trading",
-            Phase::OpeningCall => "opening_auction",
-            Phase::FcoCall => "fco_auction",
-            Phase::VolatilityCall => "volatility_auction",
-            Phase::IntradayCall => "intraday_auction",
-            Phase::ClosingCall => "closing_auction",
-            Phase::ReopeningCall => "reopening_auction",
-            Phase::ClosingPricePublication => "closing_price_publication",
-            Phase::ClosingPriceCross => "closing_price_cross",
-            Phase::PostClose => "post_close",
-            Phase::HaltAndClose => "halt_and_close",
-            Phase::Pause => "pause",
-        }
-    }
-
     pub fn named(name: &str) -> Option<Phase> {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
@@ -97,36 +59,16 @@ impl Phase {
     }
 }
 
-/// Why a session began or its end moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum SessionReason {
-    Scheduled = 0,
-    Operator = 1,
-    /// A price breached a tolerance.
-    Breaker = 2,
-    Extended = 3,
-    /// The venue was down when the session was due.
-    Missed = 4,
-}
-
-impl SessionReason {
-    pub const ALL: [SessionReason; 5] = [
-        SessionReason::Scheduled,
-        SessionReason::Operator,
-        SessionReason::Breaker,
-        SessionReason::Extended,
-        SessionReason::Missed,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            SessionReason::Scheduled => "scheduled",
-            SessionReason::Operator => "operator",
-            SessionReason::Breaker => "breaker",
-            SessionReason::Extended => "extended",
-            SessionReason::Missed => "missed",
-        }
+coded_enum! {
+    /// Why a session began or its end moved.
+    SessionReason {
+        Scheduled = 0, "scheduled";
+        Operator = 1, "operator";
+        /// A price breached a tolerance.
+        Breaker = 2, "breaker";
+        Extended = 3, "extended";
+        /// The venue was down when the session was due.
+        Missed = 4, "missed";
     }
 }
 
@@ -148,26 +90,16 @@ impl RemainingSessions {
     }
 }
 
-/// How an incoming quantity, or the volume of an auction, is allocated among orders of one price.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Allocation {
-    #[default]
-    PriceTime = 0,
-    ProRata = 1,
-    /// Continuous trading in batches of one price.
-    FrequentBatch = 2,
-}
-
-impl Allocation {
-    pub const ALL: [Allocation; 3] = [Allocation::PriceTime, Allocation::ProRata, Allocation::FrequentBatch];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Allocation::PriceTime => "price_time",
-            Allocation::ProRata => "pro_rata",
-            Allocation::FrequentBatch => "frequent_batch",
-        }
+coded_enum! {
+    /// How an incoming quantity, or the volume of an auction, is allocated among orders of one
+    /// price.
+    #[derive(Default)]
+    Allocation {
+        #[default]
+        PriceTime = 0, "price_time";
+        ProRata = 1, "pro_rata";
+        /// Continuous trading in batches of one price.
+        FrequentBatch = 2, "frequent_batch";
     }
 }
 
@@ -189,36 +121,16 @@ pub enum Reference {
     Dynamic = 1,
 }
 
-/// How a closing price was derived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Derivation {
-    ClosingAuction = 0,
-    /// Volume-weighted average of the last ten minutes of continuous trading.
-    Vwap = 1,
-    LastTrade = 2,
-    PreviousClose = 3,
-    /// Set by an operator.
-    Manual = 4,
-}
-
-impl Derivation {
-    pub const ALL: [Derivation; 5] = [
-        Derivation::ClosingAuction,
-        Derivation::Vwap,
-        Derivation::LastTrade,
-        Derivation::PreviousClose,
-        Derivation::Manual,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Derivation::ClosingAuction => "closing_auction",
-            Derivation::Vwap => "vwap",
-            Derivation::LastTrade => "last_trade",
-            Derivation::PreviousClose => "previous_close",
-            Derivation::Manual => "manual",
-        }
+coded_enum! {
+    /// How a closing price was derived.
+    Derivation {
+        ClosingAuction = 0, "closing_auction";
+        /// Volume-weighted average of the last ten minutes of continuous trading.
+        Vwap = 1, "vwap";
+        LastTrade = 2, "last_trade";
+        PreviousClose = 3, "previous_close";
+        /// Set by an operator.
+        Manual = 4, "manual";
     }
 }
 

@@ -44,7 +44,7 @@ static REASONS: LazyLock<Reasons> = LazyLock::new(|| {
     let mut words: Vec<String> = (0..=most).map(|code| format!("unused_{code}")).collect();
     words[0].clear();
     for reason in Reject::ALL {
-        words[*reason as usize] = reason.name().into();
+        words[reason as usize] = reason.name().into();
     }
     let of_cancel = CancelReason::ALL.map(|reason| {
         let word = snake_case(&format!("{reason:?}"));

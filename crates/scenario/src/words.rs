@@ -5,22 +5,11 @@ use pitwire_model::{CancelReason, Derivation, OrderType, Phase};
 pub(crate) const TIFS: [&str; 11] = ["day", "gtc", "gtd", "gtt", "ioc", "fok", "opg", "gfa", "gfx", "atc", "cpx"];
 pub(crate) const TYPES: [&str; 6] = ["market", "limit", "hidden", "stop", "stop_limit", "iceberg"];
 
-/// Cancel reasons that count as an expiry rather than as a cancel.
-const EXPIRIES: [(CancelReason, &str); 13] = [
-    (CancelReason::ImmediateRemainder, "immediate_remainder"),
-    (CancelReason::FillOrKill, "fill_or_kill"),
-    (CancelReason::DayEnded, "day_ended"),
-    (CancelReason::TimeReached, "time_reached"),
-    (CancelReason::DateReached, "date_reached"),
-    (CancelReason::NinetyDays, "ninety_days"),
-    (CancelReason::CallEnded, "auction_ended"),
-    (CancelReason::PauseEnded, "pause_ended"),
-    (CancelReason::CrossEnded, "cross_ended"),
-    (CancelReason::BelowMinimumExecution, "below_minimum_execution"),
-    (CancelReason::Breaker, "breaker"),
-    (CancelReason::NothingExecutes, "nothing_executes"),
-    (CancelReason::ReduceOnly, "reduce_only"),
-];
+/// Returns whether a cancel counts as an expiry.
+const fn is_expiry(reason: CancelReason) -> bool {
+    use CancelReason::{AccountClosed, Disconnected, InstrumentDeleted, Killed, Requested, SelfMatch};
+    !matches!(reason, Requested | SelfMatch | Disconnected | Killed | InstrumentDeleted | AccountClosed)
+}
 
 /// Sessions that a scenario can change to.
 pub(crate) fn sessions() -> impl Iterator<Item = Phase> {
@@ -46,11 +35,11 @@ pub fn type_word(order_type: OrderType, shows_a_part: bool) -> &'static str {
 
 /// Returns the name of an expiry reason, or `None` if the reason is a cancel.
 pub fn reason_of_leaving(reason: CancelReason) -> Option<&'static str> {
-    EXPIRIES.iter().find(|(named, _)| *named == reason).map(|(_, word)| *word)
+    is_expiry(reason).then(|| reason.name())
 }
 
 pub(crate) fn is_reason_of_leaving(word: &str) -> bool {
-    EXPIRIES.iter().any(|(_, name)| *name == word)
+    CancelReason::ALL.into_iter().any(|reason| is_expiry(reason) && reason.name() == word)
 }
 
 pub(crate) fn is_derivation(word: &str) -> bool {

@@ -142,8 +142,7 @@ mod tests {
     #[test]
     fn every_reject_has_a_number_a_rule_and_a_remedy() {
         for reject in Reject::ALL {
-            let entry =
-                RpcError::from(*reject).entry().unwrap_or_else(|| panic!("{} is not registered", reject.name()));
+            let entry = RpcError::from(reject).entry().unwrap_or_else(|| panic!("{} is not registered", reject.name()));
             assert!(!entry.remedy.trim().is_empty() && !entry.meaning.trim().is_empty(), "{}", entry.name);
             assert!(entry.rule.as_ref().is_some_and(|rule| !rule.trim().is_empty()), "{} names no rule", entry.name);
         }
