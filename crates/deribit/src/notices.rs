@@ -87,24 +87,34 @@ pub(crate) struct VenueView<'a> {
 impl VenueView<'_> {
     fn send_trade(self, (subs, by_replay): (&mut Subscriptions, bool), fill: &UserTrade, send: &mut dyn FnMut(&[u8])) {
         let Some(market) = self.engine.market(fill.instrument) else { return };
-        for (name, sub) in subs {
+        for (name, sub) in self.listening(subs, by_replay, &market.spec) {
             match &sub.channel {
-                _ if by_replay && sub.is_replayable_raw() => {}
-                Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
-                    if *interval == Interval::Raw {
-                        send(&notification(name, |j| {
-                            j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
-                        }));
-                    } else {
-                        self.collect(&mut sub.trades, &market.spec, fill);
-                    }
-                }
-                Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
-                    self.collect_change(sub, fill);
-                }
+                Channel::UserTrades { interval: Interval::Raw, .. } => send(&notification(name, |j| {
+                    j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
+                })),
+                Channel::UserTrades { .. } => self.collect(&mut sub.trades, &market.spec, fill),
+                Channel::UserChanges { .. } => self.collect_change(sub, fill),
                 _ => {}
             }
         }
+    }
+
+    /// Returns the subscriptions to orders, fills and changes of an instrument. With `by_replay`, raw
+    /// channels are sent from the replay buffer instead.
+    fn listening<'s>(
+        self,
+        subs: &'s mut Subscriptions,
+        by_replay: bool,
+        spec: &InstrumentSpec,
+    ) -> impl Iterator<Item = (&'s String, &'s mut PrivateSubscription)> {
+        subs.iter_mut().filter(move |(_, sub)| match &sub.channel {
+            Channel::UserOrders { scope, .. }
+            | Channel::UserTrades { scope, .. }
+            | Channel::UserChanges { scope, .. } => {
+                !(by_replay && sub.is_replayable_raw()) && covers(scope, spec, self.engine)
+            }
+            _ => false,
+        })
     }
 
     fn send_report(self, subs: &Subscriptions, account: AccountId, report: Seq, send: &mut dyn FnMut(&[u8])) {
@@ -140,20 +150,14 @@ impl VenueView<'_> {
         send: &mut dyn FnMut(&[u8]),
     ) {
         let Some(market) = self.engine.market(record.instrument) else { return };
-        for (name, sub) in subs {
+        for (name, sub) in self.listening(subs, by_replay, &market.spec) {
             match &sub.channel {
-                _ if by_replay && sub.is_replayable_raw() => {}
-                Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
-                    if *interval == Interval::Raw {
-                        send(&notification(name, |j| {
-                            let moment = objects::OrderMoment { triggers, ..order_moment(self.engine, record) };
-                            objects::order(j, &market.spec, record, moment);
-                        }));
-                    } else {
-                        sub.orders.insert(record.id);
-                    }
-                }
-                Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
+                Channel::UserOrders { interval: Interval::Raw, .. } => send(&notification(name, |j| {
+                    let moment = objects::OrderMoment { triggers, ..order_moment(self.engine, record) };
+                    objects::order(j, &market.spec, record, moment);
+                })),
+                Channel::UserOrders { .. } => _ = sub.orders.insert(record.id),
+                Channel::UserChanges { .. } => {
                     sub.changes.entry(record.instrument).or_default().orders.insert(record.id);
                 }
                 _ => {}

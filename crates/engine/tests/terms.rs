@@ -301,18 +301,23 @@ fn cancel_both_emits_the_level_between_the_cancels() {
     };
 }
 
-/// Without a trade or a cancel, the public sees nothing and the change number stays.
-#[test]
-fn order_stopped_at_once_by_self_match_changes_nothing_public() {
+/// Returns the events of a market order that meets an order of its own group.
+fn met_own_order(mode: SelfMatch) -> Vec<Event> {
     let mut engines = EnginePair::new(100, 1_000_000);
     engines.run("a sell 3@100 guarded");
-    let events = engines.apply(Command::Enter(NewOrder {
+    engines.apply(Command::Enter(NewOrder {
         id: OrderId(9),
         instrument: NPN_ZAR,
         lots: Lots(6),
-        self_match: Some(SelfMatch::CancelIncoming),
+        self_match: Some(mode),
         ..NewOrder::PLAIN
-    }));
+    }))
+}
+
+/// Without a trade or a cancel, the public sees nothing and the change number stays.
+#[test]
+fn order_stopped_at_once_by_self_match_changes_nothing_public() {
+    let events = met_own_order(SelfMatch::CancelIncoming);
     let [Event::Accepted { .. }, Event::Cancelled { order: OrderId(9), price: Ticks(0), .. }] = events[..] else {
         panic!("{events:#?}")
     };
@@ -322,15 +327,7 @@ fn order_stopped_at_once_by_self_match_changes_nothing_public() {
 /// is numbered.
 #[test]
 fn self_match_cancel_without_a_trade_changes_the_book() {
-    let mut engines = EnginePair::new(100, 1_000_000);
-    engines.run("a sell 3@100 guarded");
-    let events = engines.apply(Command::Enter(NewOrder {
-        id: OrderId(9),
-        instrument: NPN_ZAR,
-        lots: Lots(6),
-        self_match: Some(SelfMatch::CancelResting),
-        ..NewOrder::PLAIN
-    }));
+    let events = met_own_order(SelfMatch::CancelResting);
     let [
         Event::Accepted { .. },
         Event::Cancelled { order: OrderId(1), .. },

@@ -228,15 +228,7 @@ fn schedule(def: &ScheduleDef, day_ends: u32) -> CompileResult<Schedule> {
 fn reporting(def: &ScheduleDef, day_ends: u32) -> CompileResult<Option<ReportingTimes>> {
     let Some(hours) = &def.trade_reporting else { return Ok(None) };
     let of = format!("schedule {:?}, trade_reporting", def.name);
-    let read = |key: &str, text: &str| match time(text) {
-        Some(seconds) => Ok(seconds),
-        None => definition_error(
-            def.line,
-            "time",
-            format!("{of}: {key} {text:?} is no time of day"),
-            "write HH:MM or HH:MM:SS",
-        ),
-    };
+    let read = |key, text| of_day(&of, def.line, key, text);
     let (from, until) = (read("from", &hours.from)?, read("until", &hours.until)?);
     if from == DAY_SECONDS {
         return definition_error(def.line, "time", format!("{of}: nothing begins at 24:00"), "write 00:00");
@@ -277,7 +269,7 @@ fn sessions(name: &str, defs: &[SessionDef], line: LineNumber, day_ends: u32) ->
             sessions.crons.push(repeated);
             continue;
         }
-        let from = of_day(&of, def, "from", def.from.as_deref().unwrap_or_default())?;
+        let from = of_day(&of, def.line, "from", def.from.as_deref().unwrap_or_default())?;
         if from == DAY_SECONDS {
             return definition_error(def.line, "time", format!("{of}: no session begins at 24:00"), "write 00:00");
         }
@@ -292,7 +284,7 @@ fn sessions(name: &str, defs: &[SessionDef], line: LineNumber, day_ends: u32) ->
         && let Some(until) = &defs[*at].until
     {
         let of = named(name, *at, &defs[*at]);
-        if until_of_day(of_day(&of, &defs[*at], "until", until)?, day_ends) <= *began {
+        if until_of_day(of_day(&of, defs[*at].line, "until", until)?, day_ends) <= *began {
             return definition_error(
                 defs[*at].line,
                 "order",
@@ -332,15 +324,12 @@ fn until_of_day(seconds: u32, day_ends: u32) -> u32 {
     }
 }
 
-fn of_day(of: &str, def: &SessionDef, key: &str, text: &str) -> CompileResult<u32> {
+fn of_day(of: &str, line: LineNumber, key: &str, text: &str) -> CompileResult<u32> {
     match time(text) {
         Some(seconds) => Ok(seconds),
-        None => definition_error(
-            def.line,
-            "time",
-            format!("{of}: {key} {text:?} is no time of day"),
-            "write HH:MM or HH:MM:SS",
-        ),
+        None => {
+            definition_error(line, "time", format!("{of}: {key} {text:?} is no time of day"), "write HH:MM or HH:MM:SS")
+        }
     }
 }
 
@@ -465,7 +454,7 @@ fn follows(
         return definition_error(def.line, "order", what, "list sessions in the order of the venue day");
     }
     if let Some(text) = &earlier.until {
-        let until = until_of_day(of_day(&format!("session {last}"), earlier, "until", text)?, day_ends);
+        let until = until_of_day(of_day(&format!("session {last}"), earlier.line, "until", text)?, day_ends);
         if until < place {
             let what =
                 format!("nothing runs between {text}, when {last} ends, and {from}, when {} begins", def.session);

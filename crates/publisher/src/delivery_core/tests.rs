@@ -670,13 +670,18 @@ fn opcodes(core: &mut DeliveryCore, slot: u32) -> Vec<u8> {
     out
 }
 
+/// Returns a subscriber that has received everything, and its id.
+fn caught_up(core: &mut DeliveryCore) -> (u32, SubscriberId) {
+    let reader = come(core, "/1");
+    take_all(core, reader);
+    (reader, core.fanout.subscribers.get(reader).unwrap().id)
+}
+
 #[test]
 fn no_frame_follows_a_close_frame() {
     let mut world = World::new(1);
     let core = &mut world.core;
-    let reader = come(core, "/1");
-    take_all(core, reader);
-    let tag = core.fanout.subscribers.get(reader).unwrap().id;
+    let (reader, tag) = caught_up(core);
     let send =
         |core: &mut DeliveryCore| core.control(ControlMessage::Frames { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
     send(core);
@@ -692,9 +697,7 @@ fn no_frame_follows_a_close_frame() {
 fn outbound_limit_applies_to_unsolicited_frames_only() {
     let mut world = World::new(1);
     let core = &mut world.core;
-    let reader = come(core, "/1");
-    take_all(core, reader);
-    let tag = core.fanout.subscribers.get(reader).unwrap().id;
+    let (reader, tag) = caught_up(core);
     let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
     core.blocked(reader);
     core.fanout.subscribers.get_mut(reader).unwrap().input.waiting_weight = 20;

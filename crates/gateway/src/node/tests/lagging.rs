@@ -163,9 +163,7 @@ fn every_change_applies_to_the_readers_book() {
                 match ask {
                     VenueQuestion::Merged { change_id, .. } => asked.push(change_id),
                     VenueQuestion::Join { name } => {
-                        let (newest, amount) = *amounts.last().unwrap();
-                        let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
-                        let reply = here(&world, world.next - 1, 0, BOOK, &first);
+                        let reply = book_reply(&world, &amounts);
                         world.answered(VenueQuestion::Join { name }, reply);
                     }
                     _ => {}
@@ -177,6 +175,12 @@ fn every_change_applies_to_the_readers_book() {
         }
     }
     assert!(merged > 200 && same > 50 && read > 4_000, "{merged} {same} {read}");
+}
+
+/// Returns the answer to a join of the book, which has the newest amount.
+fn book_reply(world: &World, amounts: &[(u64, usize)]) -> Reply {
+    let (newest, amount) = *amounts.last().unwrap();
+    here(world, world.next - 1, 0, BOOK, &format!(r#"{{"change_id":{newest},"amount":{amount}}}"#))
 }
 
 fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, sent: Vec<String>, read: &mut u64) {
@@ -339,9 +343,7 @@ fn every_change_applies_to_the_attached_readers_book() {
                 match ask {
                     VenueQuestion::Merged { change_id, .. } => asked.push(change_id),
                     VenueQuestion::Join { name } => {
-                        let (newest, amount) = *amounts.last().unwrap();
-                        let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
-                        let reply = here(&world, world.next - 1, 0, BOOK, &first);
+                        let reply = book_reply(&world, &amounts);
                         world.node.answered(&VenueQuestion::Join { name }, Ok(reply), world.now, &mut thread);
                     }
                     VenueQuestion::From { .. } => world.node.subscriptions.follower.failed(world.now.steady_ns),
