@@ -6,18 +6,23 @@ use common::{Reply, World};
 use pitwire_deribit::Session;
 use serde_json::{Value, json};
 
+/// Enters an order in each instrument, of this many shares in those of shares.
+fn enter_in_each(world: &mut World, session: &mut Session, side: &str, shares: f64) {
+    for (instrument, amount, price) in [
+        ("NPN_ZAR", shares, 3000.0),
+        ("AGL_ZAR", shares, 500.0),
+        ("BTC_USDC", 0.01, 50_000.0),
+        ("BTC-PERPETUAL", 100.0, 50_000.0),
+    ] {
+        world.limit(session, side, instrument, amount, price);
+    }
+}
+
 /// Enters one resting order in each instrument.
 fn one_in_each() -> (World, Session) {
     let mut world = World::new();
     let mut alice = world.login("alice");
-    for (instrument, amount, price) in [
-        ("NPN_ZAR", 5.0, 3000.0),
-        ("AGL_ZAR", 5.0, 500.0),
-        ("BTC_USDC", 0.01, 50_000.0),
-        ("BTC-PERPETUAL", 100.0, 50_000.0),
-    ] {
-        world.limit(&mut alice, "buy", instrument, amount, price);
-    }
+    enter_in_each(&mut world, &mut alice, "buy", 5.0);
     (world, alice)
 }
 
@@ -137,14 +142,7 @@ fn lists_by_currency_never_overlap() {
     ];
     let (mut world, mut alice) = one_in_each();
     let mut bob = world.login("bob");
-    for (instrument, amount, price) in [
-        ("NPN_ZAR", 1.0, 3000.0),
-        ("AGL_ZAR", 1.0, 500.0),
-        ("BTC_USDC", 0.01, 50_000.0),
-        ("BTC-PERPETUAL", 100.0, 50_000.0),
-    ] {
-        world.limit(&mut bob, "sell", instrument, amount, price);
-    }
+    enter_in_each(&mut world, &mut bob, "sell", 1.0);
     let names = |reply: &Reply| {
         let list = reply.result().get("trades").unwrap_or(reply.result()).as_array().unwrap();
         list.iter().map(|item| item["instrument_name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()

@@ -3,9 +3,8 @@
 
 mod common;
 
-use common::World;
-use pitwire_deribit::{Access, Credential, Dispatcher, FailedLogin, Session};
-use pitwire_model::AccountId;
+use common::{World, credentials};
+use pitwire_deribit::{Dispatcher, FailedLogin, Session};
 use serde_json::{Value, json};
 
 const REVOKED: i64 = 13009;
@@ -105,14 +104,7 @@ fn killed_and_closed_accounts_have_no_logins_after_a_restart_either() {
     assert_eq!(secret_login(&mut world, &mut Session::new(), "alice", "alice-secret"), KILLED);
 
     // A restart keeps the engine's state and, here, the preset's credentials.
-    let preset = ["alice", "bob", "operator"].into_iter().zip(0..).map(|(name, account)| Credential {
-        client_id: name.into(),
-        secret: format!("{name}-secret").into(),
-        account: AccountId(account),
-        account_name: name.into(),
-        access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
-    });
-    world.dispatcher = Dispatcher::new(preset.collect(), || [9; 32]);
+    world.dispatcher = Dispatcher::new(credentials(), || [9; 32]);
     assert_eq!(secret_login(&mut world, &mut Session::new(), "alice", "alice-secret"), KILLED);
     assert_eq!(secret_login(&mut world, &mut Session::new(), "bob", "bob-secret"), KILLED);
     let mut operator = world.login("operator");

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Reply, World};
-use pitwire_deribit::{Authorization, Session, SignedRequest};
+use pitwire_deribit::Session;
 use pitwire_model::{
     Command, InstrumentId, Phase, RemainingSessions, SessionReason, TradingRules, VenueDay, VenueNanos,
 };
@@ -387,13 +387,6 @@ fn auction_shows_curves_and_uncross_fills_all_accounts() {
     );
 }
 
-/// The session of an HTTP request with a token in its header.
-fn by_header(world: &mut World, token: &str) -> Session {
-    let (header, request) = (format!("Bearer {token}"), SignedRequest { method: "GET", uri: "/", body: "" });
-    let clock = world.clock();
-    world.dispatcher.session_of(Authorization(&header), request, None, clock)
-}
-
 #[test]
 fn mass_cancel_by_segment_and_by_connection() {
     let mut world = World::new();
@@ -421,7 +414,7 @@ fn mass_cancel_by_segment_and_by_connection() {
     assert_eq!(cancel(&mut one, "cancel_all", json!({"pitwire_scope": client})), 0, "what is left is the other's");
     assert_eq!(cancel(&mut two, "cancel_all", json!({"pitwire_scope": client})), 1);
     let token = world.token("alice");
-    let mut session = by_header(&mut world, &token);
+    let mut session = world.by_header(&format!("Bearer {token}"));
     let over_http = world.get(&mut session, "private/cancel_all", "pitwire_scope=client");
     assert_eq!(over_http.code(), 10030);
 }

@@ -60,16 +60,10 @@ fn a_call_outside_the_scope_is_refused() {
     let mut world = World::new();
     let granted = grant(&mut world, &mut Session::new(), "alice", "trade:read");
     let header = format!("Bearer {}", granted["access_token"].as_str().unwrap());
-    let mut session = signed(&mut world, &header);
+    let mut session = world.by_header(&header);
     let reply = world.get(&mut session, "private/buy", "instrument_name=NPN_ZAR&amount=1&price=2000");
     assert_eq!(reply.code(), FORBIDDEN, "the number that HTTP clients know");
     assert!(reply.value["error"]["data"]["reason"].as_str().unwrap().contains("trade:read_write"));
-}
-
-fn signed(world: &mut World, header: &str) -> Session {
-    let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    let clock = world.clock();
-    world.dispatcher.session_of(Authorization(header), request, None, clock)
 }
 
 #[test]

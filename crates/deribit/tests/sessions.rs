@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use pitwire_deribit::{Authorization, Session, SignedRequest};
+use pitwire_deribit::Session;
 use serde_json::{Value, json};
 
 const NOT_LOGGED_IN: i64 = 10000;
@@ -71,12 +71,6 @@ fn expired_token_does_not_block_public_methods() {
     }
 }
 
-fn header(world: &mut World, text: &str) -> Session {
-    let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    let clock = world.clock();
-    world.dispatcher.session_of(Authorization(text), request, None, clock)
-}
-
 #[test]
 fn expired_header_is_reported_only_by_private_methods() {
     let mut world = World::new();
@@ -84,24 +78,24 @@ fn expired_header_is_reported_only_by_private_methods() {
     let granted = world.grant(&mut first, "alice");
     let refresh = granted["refresh_token"].as_str().unwrap().to_owned();
     for (text, code) in [("Bearer stale", BAD_TOKEN), ("Basic YTp4", 13004), ("Magic x", 13004)] {
-        let mut session = header(&mut world, text);
+        let mut session = world.by_header(text);
         assert_eq!(world.get(&mut session, "private/get_open_orders", "").code(), code, "{text}");
         assert_eq!(world.get(&mut session, "public/get_time", "").code(), 0, "{text}");
     }
     let good = format!("Bearer {}", granted["access_token"].as_str().unwrap());
-    let mut of_another_venue = header(&mut World::new(), &good);
+    let mut of_another_venue = World::new().by_header(&good);
     assert_eq!(who(&mut world, &mut of_another_venue, json!({})), BAD_TOKEN.to_string());
-    let mut session = header(&mut world, &good);
+    let mut session = world.by_header(&good);
     assert_eq!(who(&mut world, &mut session, json!({})), "alice");
     let token = world.token("bob");
-    let mut stale = header(&mut world, "Bearer stale");
+    let mut stale = world.by_header("Bearer stale");
     assert_eq!(who(&mut world, &mut stale, json!({"access_token": token})), "bob", "the token decides");
 
     // A client with an expired token asks for a new one and sends the expired one along.
     let query = format!("grant_type=refresh_token&refresh_token={refresh}");
     let reply = world.get(&mut stale, "public/auth", &query);
     let fresh = reply.result()["access_token"].as_str().unwrap().to_owned();
-    let mut session = header(&mut world, &format!("Bearer {fresh}"));
+    let mut session = world.by_header(&format!("Bearer {fresh}"));
     assert_eq!(who(&mut world, &mut session, json!({})), "alice");
 }
 

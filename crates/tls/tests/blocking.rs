@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pitwire_tls::{
-    Authority, ServerConfig, ServerSession, Tickets, TlsStream, Trust, client_config, issue_server_config,
+    Authority, ClientConfig, ServerConfig, ServerSession, Tickets, TlsStream, Trust, client_config, issue_server_config,
 };
 
 fn server_config(authority: &Authority) -> Arc<ServerConfig> {
@@ -33,13 +33,19 @@ fn echo(mut socket: UnixStream, config: &Arc<ServerConfig>) -> JoinHandle<()> {
     })
 }
 
-#[test]
-fn written_bytes_return_unchanged() {
-    let authority = Authority::generate().unwrap();
-    let file = std::env::temp_dir().join(format!("pitwire-tls-{}-blocking.pem", std::process::id()));
+/// Returns a client's configuration that trusts an authority. `name` is part of a file's name.
+fn trust_in(authority: &Authority, name: &str) -> Arc<ClientConfig> {
+    let file = std::env::temp_dir().join(format!("pitwire-tls-{}-{name}.pem", std::process::id()));
     std::fs::write(&file, &authority.certificate).unwrap();
     let config = client_config(Trust::File(&file), Tickets::Few).unwrap();
     std::fs::remove_file(file).unwrap();
+    config
+}
+
+#[test]
+fn written_bytes_return_unchanged() {
+    let authority = Authority::generate().unwrap();
+    let config = trust_in(&authority, "blocking");
     let (near, far) = UnixStream::pair().unwrap();
     let server = echo(far, &server_config(&authority));
     let mut client = TlsStream::connect(near, &config, "localhost").unwrap();
@@ -60,10 +66,7 @@ fn written_bytes_return_unchanged() {
 #[test]
 fn a_server_of_an_unknown_authority_is_refused() {
     let (known, unknown) = (Authority::generate().unwrap(), Authority::generate().unwrap());
-    let file = std::env::temp_dir().join(format!("pitwire-tls-{}-unknown.pem", std::process::id()));
-    std::fs::write(&file, &known.certificate).unwrap();
-    let config = client_config(Trust::File(&file), Tickets::Few).unwrap();
-    std::fs::remove_file(file).unwrap();
+    let config = trust_in(&known, "unknown");
     let (near, far) = UnixStream::pair().unwrap();
     let server = echo(far, &server_config(&unknown));
     let error = TlsStream::connect(near, &config, "localhost").unwrap_err();

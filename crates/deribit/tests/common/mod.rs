@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pitwire_deribit::codec::Request;
 use pitwire_deribit::{
-    Access, AccountEvent, AnswerProgress, Credential, DispatchOutcome, Dispatcher, Effect, LongAnswer, RequestClock,
-    RequestContext, Session, Transport, account_events,
+    Access, AccountEvent, AnswerProgress, Authorization, Credential, DispatchOutcome, Dispatcher, Effect, LongAnswer,
+    RequestClock, RequestContext, Session, SignedRequest, Transport, account_events,
 };
 use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::{
@@ -118,17 +118,29 @@ impl Reply {
     }
 }
 
+/// Returns the credentials of all members. A secret is the name and `-secret`.
+pub fn credentials() -> Vec<Credential> {
+    let credential = |(name, account): (&str, u32)| Credential {
+        client_id: name.into(),
+        secret: format!("{name}-secret").into(),
+        account: AccountId(account),
+        account_name: name.into(),
+        access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
+    };
+    ["alice", "bob", "operator"].into_iter().zip(0..).map(credential).collect()
+}
+
 impl World {
     pub fn new() -> Self {
-        let credentials = ["alice", "bob", "operator"].into_iter().zip(0..).map(|(name, account)| Credential {
-            client_id: name.into(),
-            secret: format!("{name}-secret").into(),
-            account: AccountId(account),
-            account_name: name.into(),
-            access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
-        });
-        let dispatcher = Dispatcher::new(credentials.collect(), random);
+        let dispatcher = Dispatcher::new(credentials(), random);
         World { venue: test_venue(), dispatcher, wall_us: WALL_US, steady_ns: 0, records_per_part: 100, parts: 0 }
+    }
+
+    /// Returns the session of an HTTP request with this `Authorization` header.
+    pub fn by_header(&mut self, header: &str) -> Session {
+        let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
+        let clock = self.clock();
+        self.dispatcher.session_of(Authorization(header), request, None, clock)
     }
 
     pub fn clock(&self) -> RequestClock {

@@ -143,6 +143,15 @@ impl World {
         self.node.answered(&ask, Ok(reply), self.now, &mut self.sent);
     }
 
+    /// Joins the book again at a sequence. Connection 1 learns of the gap since sequence 2.
+    fn join_again(&mut self, seq: u64, since: u64) {
+        let reply = here(self, seq, since, BOOK, "\"again\"");
+        self.join(BOOK, reply);
+        let gap = format!(r#"1 {{"type":"gap","from":2,"to":{seq},"epoch":7,"channel":"book.X.100ms"}}"#);
+        let snapshot = format!(r#"1 {{"epoch":7,"seq":{seq},"snapshot":true,"message":"again"}}"#);
+        assert_eq!(self.sent.take(), [gap, snapshot]);
+    }
+
     fn join(&mut self, name: &str, reply: Reply) {
         assert_eq!(self.asks(), [VenueQuestion::Join { name: name.into() }]);
         self.answered(VenueQuestion::Join { name: name.into() }, reply);
@@ -499,15 +508,7 @@ fn dropped_channel_starts_again() {
     assert_eq!(world.asks(), std::slice::from_ref(&keep));
     world.answered(keep, Reply { epoch: 7, last: 1, oldest: 1, names: vec![BOOK.into()], ..Reply::default() });
     assert_eq!(world.sent.take(), ["2 !1013"]);
-    let reply = here(&world, 5, 5, BOOK, "\"again\"");
-    world.join(BOOK, reply);
-    assert_eq!(
-        world.sent.take(),
-        [
-            r#"1 {"type":"gap","from":2,"to":5,"epoch":7,"channel":"book.X.100ms"}"#,
-            r#"1 {"epoch":7,"seq":5,"snapshot":true,"message":"again"}"#
-        ]
-    );
+    world.join_again(5, 5);
 }
 
 #[test]
@@ -564,15 +565,7 @@ fn channel_returned_by_another_gateway_starts_again() {
         assert_eq!(world.sent.take(), ["2 !1013"]);
         assert_eq!((world.read(1), world.read(2)), (vec![], vec![]));
         assert_eq!(world.read(3), ["\"t4\""]);
-        let reply = here(&world, 4, 2, BOOK, "\"again\"");
-        world.join(BOOK, reply);
-        assert_eq!(
-            world.sent.take(),
-            [
-                r#"1 {"type":"gap","from":2,"to":4,"epoch":7,"channel":"book.X.100ms"}"#,
-                r#"1 {"epoch":7,"seq":4,"snapshot":true,"message":"again"}"#
-            ]
-        );
+        world.join_again(4, 2);
     }
 }
 
