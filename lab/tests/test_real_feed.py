@@ -12,24 +12,12 @@ from lab.run import run_study
 from lab.study import Study
 from lab.supervisor import StudyStopped, pitwire_binary
 
-FAULTS = """
-seed = 3
-[[fault]]
-kind = "drop"
-at = [20, 30]
-[[fault]]
-kind = "duplicate"
-at = [40]
-[[fault]]
-kind = "omit-time"
-at = [50]
-[[fault]]
-kind = "rubbish"
-at = [60]
-[[fault]]
-kind = "close"
-at = [100]
-"""
+FAULT = '[[fault]]\nkind = "{}"\nat = {}\n'
+FAULTS = "seed = 3\n" + "".join(
+    FAULT.format(kind, at)
+    for kind, at in [("drop", [20, 30]), ("duplicate", [40]), ("omit-time", [50]), ("rubbish", [60]), ("close", [100])]
+)
+BREAKS = "".join(FAULT.format(kind, at) for kind, at in [("bad-frame", [60]), ("reset", [150]), ("rubbish", [200])])
 
 
 @pytest.fixture(autouse=True)
@@ -96,19 +84,6 @@ def test_scripted_faults_are_counted_exactly(tmp_path: Path) -> None:
         assert counts.received == counts.sent + 3
     assert {outage["reason"] for outage in found.outages} == {"close"}
     assert all(outage["last_sequence"] == 100 for outage in found.outages)
-
-
-BREAKS = """
-[[fault]]
-kind = "bad-frame"
-at = [60]
-[[fault]]
-kind = "reset"
-at = [150]
-[[fault]]
-kind = "rubbish"
-at = [200]
-"""
 
 
 def test_protocol_violation_is_an_outage_and_the_run_continues(tmp_path: Path) -> None:

@@ -243,15 +243,13 @@ impl OrderRequest {
                 min_execution: minimum_execution.as_ref(),
                 ..params
             },
-            OrderType::Stop { trigger, price, by } => OrderParams {
-                r#type: if price.is_some() { "stop_limit" } else { "stop_market" },
-                price: price.as_ref(),
-                trigger_price: Some(trigger),
-                trigger: Some(by.word()),
-                ..params
-            },
-            OrderType::Take { trigger, price, by } => OrderParams {
-                r#type: if price.is_some() { "take_limit" } else { "take_market" },
+            OrderType::Stop { trigger, price, by } | OrderType::Take { trigger, price, by } => OrderParams {
+                r#type: match (&self.order_type, price) {
+                    (OrderType::Stop { .. }, Some(_)) => "stop_limit",
+                    (OrderType::Stop { .. }, None) => "stop_market",
+                    (_, Some(_)) => "take_limit",
+                    (_, None) => "take_market",
+                },
                 price: price.as_ref(),
                 trigger_price: Some(trigger),
                 trigger: Some(by.word()),

@@ -401,38 +401,25 @@ const fn kinds(line: &str, key: &str) -> TifSet {
     TifSet(found)
 }
 
-const fn tif_named(name: &str) -> usize {
-    let mut at = 0;
-    while at < TIFS {
-        if same(name, Tif::ALL[at].name()) {
-            return at;
+/// Defines a function that returns the index of the variant with a name.
+macro_rules! index_by_name {
+    ($function:ident, $enum:ident, $what:literal) => {
+        const fn $function(name: &str) -> usize {
+            let mut at = 0;
+            while at < $enum::ALL.len() {
+                if same(name, $enum::ALL[at].name()) {
+                    return at;
+                }
+                at += 1;
+            }
+            panic!($what);
         }
-        at += 1;
-    }
-    panic!("an unknown time in force");
+    };
 }
 
-const fn kind_named(name: &str) -> usize {
-    let mut at = 0;
-    while at < KINDS {
-        if same(name, OrderKind::ALL[at].name()) {
-            return at;
-        }
-        at += 1;
-    }
-    panic!("an unknown type of order");
-}
-
-const fn phase_named(name: &str) -> usize {
-    let mut at = 0;
-    while at < PHASES {
-        if same(name, Phase::ALL[at].name()) {
-            return at;
-        }
-        at += 1;
-    }
-    panic!("an unknown session");
-}
+index_by_name!(tif_named, Tif, "an unknown time in force");
+index_by_name!(kind_named, OrderKind, "an unknown type of order");
+index_by_name!(phase_named, Phase, "an unknown session");
 
 const fn answer_named(name: &str) -> TableAnswer {
     if same(name, "reject") || same(name, "carried") {

@@ -301,7 +301,7 @@ fn cancel_both_emits_the_level_between_the_cancels() {
     };
 }
 
-/// Returns the events of a market order that meets an order of its own group.
+/// Returns the events of a market order whose only counterparty belongs to its group.
 fn met_own_order(mode: SelfMatch) -> Vec<Event> {
     let mut engines = EnginePair::new(100, 1_000_000);
     engines.run("a sell 3@100 guarded");

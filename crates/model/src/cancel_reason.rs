@@ -21,7 +21,7 @@ coded_enum! {
         Killed = 6, "killed";
         InstrumentDeleted = 7, "instrument_deleted";
         AccountClosed = 8, "account_closed";
-        /// A GTT order whose time has come.
+        /// A GTT order that reached its time.
         TimeReached = 9, "time_reached";
         /// A GTD order whose date has passed.
         DateReached = 10, "date_reached";

@@ -33,7 +33,7 @@ coded_enum! {
         AmountOverflow = 15, "amount_overflow";
         /// A post-only order would trade with the displayed book.
         PostOnlyWouldTrade = 16, "post_only_would_trade";
-        /// There is no price to which the post-only order could be repriced.
+        /// No price is left for repricing the post-only order.
         PostOnlyNoPlace = 17, "post_only_no_place";
         /// Post-only was set on an order that cannot rest.
         PostOnlyNotAllowed = 18, "post_only_not_allowed";

@@ -70,7 +70,7 @@ impl Restore {
     }
 }
 
-/// Makes a copy with its progress, and says what it has.
+/// Runs a copy with a progress bar, then prints a summary.
 fn report(
     doing: &'static str,
     copy: impl FnOnce(ReplayProgress<'_>) -> Result<Manifest, Failure>,

@@ -86,9 +86,8 @@ fn bid(service: &mut VenueService, at_ms: u64, price: i64) {
     service.market_data.publisher.release();
 }
 
-#[test]
-fn missed_book_changes_merge_into_one() {
-    let name = "book.NPN_ZAR.100ms";
+/// Returns a venue whose book changed three times since the bus joined it, and the `change_id` then.
+fn with_three_bids(name: &str) -> (VenueService, Bus, u64) {
     let (mut service, mut bus) = (venue(), bus());
     let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut service, 0, nothing).first).unwrap();
     let start = begun["params"]["data"]["change_id"].as_u64().unwrap();
@@ -96,6 +95,13 @@ fn missed_book_changes_merge_into_one() {
         bid(&mut service, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
         bus.collect(&service.market_data.publisher);
     }
+    (service, bus, start)
+}
+
+#[test]
+fn missed_book_changes_merge_into_one() {
+    let name = "book.NPN_ZAR.100ms";
+    let (mut service, mut bus, start) = with_three_bids(name);
     // Each request comes in its own second.
     let mut now_ns = 0;
     let mut later = || {
@@ -132,13 +138,7 @@ fn missed_book_changes_merge_into_one() {
 #[test]
 fn merging_books_is_limited_to_a_share_of_the_time() {
     let name = "book.NPN_ZAR.100ms";
-    let (mut service, mut bus) = (venue(), bus());
-    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut service, 0, nothing).first).unwrap();
-    let start = begun["params"]["data"]["change_id"].as_u64().unwrap();
-    for n in 0..3 {
-        bid(&mut service, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
-        bus.collect(&service.market_data.publisher);
-    }
+    let (service, mut bus, start) = with_three_bids(name);
     // Three levels are merged: 100 us and three times 1 us for each request.
     let outcomes: Vec<ReplyOutcome> = (0..103_000 * 4)
         .step_by(1_000)
