@@ -1,5 +1,6 @@
 """Fixtures: one venue per test file, and clients that clean up after themselves."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,16 @@ def venue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
     with Venue(tmp_path_factory.mktemp("venue") / "data") as running:
         yield running
         assert running.alive(), f"the venue died during this file:\n{running.log_tail()}"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
+    """A venue with a manual clock and without order flow."""
+    data = tmp_path_factory.mktemp("manual") / "data"
+    with Venue(data, extra=["--clock", "manual", "--no-flow"]) as venue:
+        yield venue
+        assert venue.alive(), venue.log_tail()
+    shutil.rmtree(data)
 
 
 @pytest.fixture

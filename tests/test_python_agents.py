@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,16 +21,6 @@ SECOND_NS = 10**9
 PRICE_TICKS = 120_000
 
 Logins = dict[str, tuple[str, str]]
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
-    """A venue with a manual clock and without order flow."""
-    data = tmp_path_factory.mktemp("agents") / "data"
-    with Venue(data, extra=["--clock", "manual", "--no-flow"]) as venue:
-        yield venue
-        assert venue.alive(), venue.log_tail()
-    shutil.rmtree(data)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """The Python package connected to a running venue: the same calls as in the process."""
 
-import shutil
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -15,16 +13,6 @@ pitwire = pytest.importorskip("pitwire", reason="run scripts/build-python")
 from pitwire import errors  # noqa: E402 (after the check that the package is installed)
 
 SECOND_NS = 10**9
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
-    """A venue with a manual clock and without order flow."""
-    data = tmp_path_factory.mktemp("python") / "data"
-    with Venue(data, extra=["--clock", "manual", "--no-flow"]) as venue:
-        yield venue
-        assert venue.alive(), venue.log_tail()
-    shutil.rmtree(data)
 
 
 def connect(running: Venue) -> Any:

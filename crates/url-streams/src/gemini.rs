@@ -190,15 +190,15 @@ impl Update<'_> {
     }
 }
 
+/// Writes the price of a trade, and its amount under this key.
+fn price_fields(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade, amount_key: &str) {
+    put!(out, ",\"price\":", ShortestDecimal(market.price(trade.price)));
+    put!(out, ",\"", amount_key, "\":", ShortestDecimal(market.amount(trade.lots)));
+}
+
 fn write_trade(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade, symbol: Option<&str>) {
     put!(out, "{\"type\":\"trade\",\"tid\":", trade_id(market.spec.id, trade.seq.0));
-    put!(
-        out,
-        ",\"price\":",
-        ShortestDecimal(market.price(trade.price)),
-        ",\"amount\":",
-        ShortestDecimal(market.amount(trade.lots))
-    );
+    price_fields(out, market, trade, "amount");
     let maker = match trade.kind {
         pitwire_model::TradeKind::Call(_) => "auction",
         _ if trade.taker_side == Side::Sell => "bid",
@@ -275,13 +275,7 @@ pub fn trade2(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
     let side = if trade.taker_side == Side::Buy { "buy" } else { "sell" };
     put!(out, "{\"type\":\"trade\",\"symbol\":\"", &market.names.joined, "\",\"event_id\":");
     put!(out, trade_id(market.spec.id, trade.seq.0), ",\"timestamp\":", trade.at.as_millis());
-    put!(
-        out,
-        ",\"price\":",
-        ShortestDecimal(market.price(trade.price)),
-        ",\"quantity\":",
-        ShortestDecimal(market.amount(trade.lots))
-    );
+    price_fields(out, market, trade, "quantity");
     put!(out, ",\"side\":\"", side, "\"}");
 }
 

@@ -535,8 +535,8 @@ fn judge_walk(got: &[u8], key_log: &[u64]) -> usize {
 const HEAD: &str = "GET /0 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// Takes all pending bytes of a subscriber. Returns the frames as text, separated by bars.
-fn take_all(core: &mut DeliveryCore, slot: u32) -> String {
+/// Takes all pending bytes of a subscriber.
+fn take_bytes(core: &mut DeliveryCore, slot: u32) -> Vec<u8> {
     let mut got = Vec::new();
     core.writable(slot);
     while core.prepare(slot) == Next::Send {
@@ -544,6 +544,12 @@ fn take_all(core: &mut DeliveryCore, slot: u32) -> String {
         core.sent(slot, all.len());
         got.extend_from_slice(&all);
     }
+    got
+}
+
+/// Takes all pending bytes of a subscriber. Returns the frames as text, separated by bars.
+fn take_all(core: &mut DeliveryCore, slot: u32) -> String {
+    let got = take_bytes(core, slot);
     let head = got.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
     let (mut bytes, mut out) = (&got[head..], Vec::new());
     while let [_, len, rest @ ..] = bytes {
@@ -651,13 +657,7 @@ fn shed_messages_are_declared_to_resuming_readers() {
 
 /// Takes all pending bytes of a subscriber. Returns the opcodes of the frames.
 fn opcodes(core: &mut DeliveryCore, slot: u32) -> Vec<u8> {
-    let mut got = Vec::new();
-    core.writable(slot);
-    while core.prepare(slot) == Next::Send {
-        let all: Vec<u8> = core.gather(slot).as_slice().concat();
-        core.sent(slot, all.len());
-        got.extend_from_slice(&all);
-    }
+    let got = take_bytes(core, slot);
     let (mut bytes, mut out) = (&got[..], Vec::new());
     while let [first, second, rest @ ..] = bytes {
         let (len, rest) = match second {
