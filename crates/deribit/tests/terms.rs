@@ -169,18 +169,18 @@ fn an_iceberg_shows_its_peak() {
 // --- reduce-only ---
 
 /// Alice is long 100, and Bob quotes both sides.
-fn long_alice() -> (World, Session, Session) {
+fn long_alice() -> (World, Session) {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.limit(&mut bob, "sell", "BTC-PERPETUAL", 500.0, 60_000.0);
     world.limit(&mut alice, "buy", "BTC-PERPETUAL", 100.0, 60_000.0);
     world.limit(&mut bob, "buy", "BTC-PERPETUAL", 500.0, 59_000.0);
-    (world, alice, bob)
+    (world, alice)
 }
 
 #[test]
 fn reduce_only_order_never_opens_position() {
-    let (mut world, mut alice, mut bob) = long_alice();
+    let (mut world, mut alice) = long_alice();
     let order = |more: Value| {
         let mut params = json!({"instrument_name": "BTC-PERPETUAL", "amount": 300, "reduce_only": true});
         for (name, value) in more.as_object().unwrap() {
@@ -233,7 +233,7 @@ fn reduce_only_order_never_opens_position() {
 
 #[test]
 fn resting_reduce_only_order_shrinks_with_position_and_ends_with_it() {
-    let (mut world, mut alice, mut bob) = long_alice();
+    let (mut world, mut alice) = long_alice();
     let exit = json!({"instrument_name": "BTC-PERPETUAL", "amount": 100, "price": 61_000, "reduce_only": true});
     let exit = world.ok(&mut alice, "private/sell", exit);
     let id = exit.result()["order"]["order_id"].clone();
