@@ -99,8 +99,8 @@ impl VenueView<'_> {
         }
     }
 
-    /// Returns the subscriptions to orders, fills and changes of an instrument. With `by_replay`, raw
-    /// channels are sent from the replay buffer instead.
+    /// Returns the subscriptions to orders, fills and changes of an instrument. With `by_replay`,
+    /// raw channels are sent from the replay buffer instead.
     fn listening<'s>(
         self,
         subs: &'s mut Subscriptions,

@@ -31,7 +31,8 @@ pub use fields::{Alpha, FieldKind, FieldValue, FillerBytes, Letter, MitchField, 
 pub use itch_translator::ItchTranslator;
 pub use messages::*;
 pub use mold::{MOLD_HEADER_BYTES, MOLD_SESSION_BYTES, MoldHeader, MoldKind, MoldPacket, MoldWriter};
+pub use packet_buffer::MAX_UNIT_BYTES;
 pub use unit::{
-    MARKET_DATA_GROUP, MAX_UNIT_BYTES, UNIT_HEADER_BYTES, Unit, UnitError, UnitHeader, UnitMessages, UnitWriter,
-    full_number, wire_number,
+    MARKET_DATA_GROUP, UNIT_HEADER_BYTES, Unit, UnitError, UnitHeader, UnitMessages, UnitWriter, full_number,
+    wire_number,
 };

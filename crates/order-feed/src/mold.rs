@@ -172,7 +172,7 @@ impl MoldWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unit::MAX_UNIT_BYTES;
+    use crate::packet_buffer::MAX_UNIT_BYTES;
 
     const SESSION: [u8; 10] = *b"0000000007";
 

@@ -3,7 +3,8 @@
 //! Holds       1. a packet has at most [`MAX_UNIT_BYTES`], so that it fits one Ethernet frame;
 //!             2. messages are numbered from 1 without gaps.
 
-use crate::unit::MAX_UNIT_BYTES;
+/// A packet, its UDP and IPv6 headers fit a frame of 1,500 bytes.
+pub const MAX_UNIT_BYTES: usize = 1_400;
 
 #[derive(Debug)]
 pub(crate) struct PacketBuffer {

@@ -1,6 +1,6 @@
 //! Units: the packets that messages travel in. A unit has a header and whole messages.
 //!
-//! Holds       1. a unit has at most [`MAX_UNIT_BYTES`], so that it fits one Ethernet frame;
+//! Holds       1. a unit has at most [`crate::MAX_UNIT_BYTES`], so that it fits one Ethernet frame;
 //!             2. the number of a unit is that of its first message, and messages are numbered
 //!                from 1 without gaps.
 
@@ -13,8 +13,6 @@ use crate::packet_buffer::PacketBuffer;
 pub const UNIT_HEADER_BYTES: usize = 8;
 /// The venue has one group of instruments.
 pub const MARKET_DATA_GROUP: Letter = Letter(b'P');
-/// A unit, its UDP and IPv6 headers fit a frame of 1,500 bytes.
-pub const MAX_UNIT_BYTES: usize = 1_400;
 
 /// The header of a unit. A header without messages is a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Reference implementation of the object reader of feeds: slow and simple, for tests and the fuzzer
-//! to compare with.
+//! Reference implementation of the object reader of feeds: slow and simple, for tests and the
+//! fuzzer to compare with.
 //!
 //! Does        reads a whole stream at once, collects each message, and parses it from its start
 //!             whenever more of it arrives. Shares no code with the reader except the violations

@@ -560,6 +560,21 @@ fn take_all(core: &mut DeliveryCore, slot: u32) -> String {
     out.join("|")
 }
 
+/// Takes all pending bytes of a subscriber. Returns the opcodes of the frames.
+fn opcodes(core: &mut DeliveryCore, slot: u32) -> Vec<u8> {
+    let got = take_bytes(core, slot);
+    let (mut bytes, mut out) = (&got[..], Vec::new());
+    while let [first, second, rest @ ..] = bytes {
+        let (len, rest) = match second {
+            126 => (usize::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
+            len => (usize::from(*len), rest),
+        };
+        out.push(first & 15);
+        bytes = &rest[len..];
+    }
+    out
+}
+
 /// Publishes one message per letter. The letter is its key.
 fn put(inbox: &crate::inbox::Inbox, stream: StreamId, first: u64, keys: &str) {
     let (mut bytes, mut messages) = (Vec::new(), Vec::new());
@@ -653,65 +668,6 @@ fn shed_messages_are_declared_to_resuming_readers() {
         let back = come(core, &format!("/1?from={from}"));
         assert_eq!(take_all(core, back), expected, "{from}");
     }
-}
-
-/// Takes all pending bytes of a subscriber. Returns the opcodes of the frames.
-fn opcodes(core: &mut DeliveryCore, slot: u32) -> Vec<u8> {
-    let got = take_bytes(core, slot);
-    let (mut bytes, mut out) = (&got[..], Vec::new());
-    while let [first, second, rest @ ..] = bytes {
-        let (len, rest) = match second {
-            126 => (usize::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
-            len => (usize::from(*len), rest),
-        };
-        out.push(first & 15);
-        bytes = &rest[len..];
-    }
-    out
-}
-
-/// Returns a subscriber that has received everything, and its id.
-fn caught_up(core: &mut DeliveryCore) -> (u32, SubscriberId) {
-    let reader = come(core, "/1");
-    take_all(core, reader);
-    (reader, core.fanout.subscribers.get(reader).unwrap().id)
-}
-
-#[test]
-fn no_frame_follows_a_close_frame() {
-    let mut world = World::new(1);
-    let core = &mut world.core;
-    let (reader, tag) = caught_up(core);
-    let send =
-        |core: &mut DeliveryCore| core.control(ControlMessage::Frames { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
-    send(core);
-    core.close(reader, CloseCode::TryAgainLater, "");
-    // Its socket accepts nothing while more frames are sent to it.
-    core.blocked(reader);
-    send(core);
-    send(core);
-    assert_eq!(opcodes(core, reader), [1, 8]);
-}
-
-#[test]
-fn outbound_limit_applies_to_unsolicited_frames_only() {
-    let mut world = World::new(1);
-    let core = &mut world.core;
-    let (reader, tag) = caught_up(core);
-    let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
-    core.blocked(reader);
-    core.fanout.subscribers.get_mut(reader).unwrap().input.waiting_weight = 20;
-    for _ in 0..20 {
-        core.control(ControlMessage::Frames { to: tag, frames: frames.clone() });
-    }
-    core.control(ControlMessage::Processed { to: tag, weight: 20 });
-    assert_eq!(opcodes(core, reader), [2; 20]);
-    core.blocked(reader);
-    for _ in 0..20 {
-        core.control(ControlMessage::Frames { to: tag, frames: frames.clone() });
-    }
-    // Frames up to 256 KiB, and the frame that exceeded the limit.
-    assert_eq!(opcodes(core, reader), [2, 2, 2, 2, 2, 2, 8]);
 }
 
 #[test]

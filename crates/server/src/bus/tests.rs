@@ -86,7 +86,8 @@ fn bid(service: &mut VenueService, at_ms: u64, price: i64) {
     service.market_data.publisher.release();
 }
 
-/// Returns a venue whose book changed three times since the bus joined it, and the `change_id` then.
+/// Returns a venue whose book changed three times since the bus joined it, and the `change_id` at
+/// the join.
 fn with_three_bids(name: &str) -> (VenueService, Bus, u64) {
     let (mut service, mut bus) = (venue(), bus());
     let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut service, 0, nothing).first).unwrap();

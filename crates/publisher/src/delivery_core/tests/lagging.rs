@@ -125,3 +125,47 @@ fn reader_resuming_within_a_shed_range_gets_its_rest() {
     assert_eq!(core.fanout.streams.get(0).unwrap().missing_behind(22), None);
     assert_eq!(core.fanout.streams.get(0).unwrap().missing_behind(2_020), Some((2_021, 2_027)));
 }
+
+/// Returns a subscriber that has received everything, and its id.
+fn caught_up(core: &mut DeliveryCore) -> (u32, SubscriberId) {
+    let reader = come(core, "/1");
+    take_all(core, reader);
+    (reader, core.fanout.subscribers.get(reader).unwrap().id)
+}
+
+#[test]
+fn no_frame_follows_a_close_frame() {
+    let mut world = World::new(1);
+    let core = &mut world.core;
+    let (reader, tag) = caught_up(core);
+    let send =
+        |core: &mut DeliveryCore| core.control(ControlMessage::Frames { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
+    send(core);
+    core.close(reader, CloseCode::TryAgainLater, "");
+    // Its socket accepts nothing while more frames are sent to it.
+    core.blocked(reader);
+    send(core);
+    send(core);
+    assert_eq!(opcodes(core, reader), [1, 8]);
+}
+
+#[test]
+fn outbound_limit_applies_to_unsolicited_frames_only() {
+    let mut world = World::new(1);
+    let core = &mut world.core;
+    let (reader, tag) = caught_up(core);
+    let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
+    core.blocked(reader);
+    core.fanout.subscribers.get_mut(reader).unwrap().input.waiting_weight = 20;
+    for _ in 0..20 {
+        core.control(ControlMessage::Frames { to: tag, frames: frames.clone() });
+    }
+    core.control(ControlMessage::Processed { to: tag, weight: 20 });
+    assert_eq!(opcodes(core, reader), [2; 20]);
+    core.blocked(reader);
+    for _ in 0..20 {
+        core.control(ControlMessage::Frames { to: tag, frames: frames.clone() });
+    }
+    // Frames up to 256 KiB, and the frame that exceeded the limit.
+    assert_eq!(opcodes(core, reader), [2, 2, 2, 2, 2, 2, 8]);
+}
