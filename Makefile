@@ -106,9 +106,9 @@ bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this mach
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 	$(WITH) rust python -- lab/.venv/bin/python scripts/bench_publication.py
 
-bench-trading: web/dist/index.html .venv/.stamp ## tables and plots of docs/trading-bench.md, 10 minutes, results in target/bench-trading
+bench-trading: web/dist/index.html .venv/.stamp ## tables and plots of docs/trading-bench.md, 20 minutes, results in target/bench-trading (4 minutes: make bench-trading QUICK=1)
 	$(RELEASE)
-	$(WITH) python haproxy -- .venv/bin/python scripts/bench_trading.py
+	$(WITH) python haproxy -- .venv/bin/python scripts/bench_trading.py $(if $(QUICK),--quick)
 	.venv/bin/python scripts/trading_figures.py --figures target/bench-trading
 
 lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (another study: make lab STUDY=FILE; continue: RESUME=1)

@@ -1,6 +1,7 @@
-"""Measures the tables of docs/trading-bench.md: `make bench-trading`, about 10 minutes.
+"""Measures the tables of docs/trading-bench.md: `make bench-trading`, about 20 minutes on two cores.
 
-Each run of `pitwire bench` leaves its JSON and its histogram files (.hgrm) in --out.
+Each run of `pitwire bench` leaves its JSON and its histogram files (.hgrm) in --out. A run that
+fails or exceeds its time limit says so in its JSON, and the next one begins.
 scripts/trading_figures.py draws the plots and prints the tables."""
 
 import argparse
@@ -8,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,18 +26,31 @@ from rpc import Http, until
 from test_order_gateway import Gateway, free_port, haproxy_config
 from venue import BINARY, DEMO_A, DEMO_B, Venue
 
-TIMEOUT_S = 900
+# Factor of --quick for the number of operations.
+QUICK = 0.1
+# Time of a run that does not depend on the number of operations: the venue starts, connections open.
+FIXED_S = 1.5
+# A run may take this many times its expected time, and at least this long.
+PATIENCE, LIMIT_MIN_S = 3.0, 60.0
+# Time between two lines of progress.
+REPORT_EVERY_S = 15.0
 # Limits of a gateway that no run reaches.
 UNLIMITED = ("--per-second", "1000000", "--burst", "1000000")
 QUIET = ["--no-flow", "--durability", "memory"]
 
 
+class RunFailed(Exception):
+    """A run of `pitwire bench` failed or exceeded its time limit."""
+
+
 @dataclass(frozen=True)
 class Loop:
-    """A run of `pitwire bench loop`. `route` is the way of the orders to the venue."""
+    """A run of `pitwire bench loop`. `route` is the way of the orders to the venue. `seconds` is an
+    estimate for two cores."""
 
     name: str
     count: int
+    seconds: float
     options: tuple[str, ...] = ()
     trades: bool = False
     updates: int = 1000
@@ -45,17 +60,23 @@ class Loop:
 
 @dataclass(frozen=True)
 class Hawkes:
-    """A run of `pitwire bench hawkes`. `orders` belong to each client, or to all on one stock."""
+    """Runs of `pitwire bench hawkes`, one for each number of clients. `orders` belong to each client,
+    or to all on one stock. `seconds` is an estimate of all runs for two cores."""
 
     mode: str
     scenario: str
     orders: int
+    seconds: float
     options: tuple[str, ...] = ()
     suffix: str = ""
 
     @property
     def name(self) -> str:
         return f"{self.mode}-{self.scenario}{self.suffix}"
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        return {"pairs": (1, 2, 4, 6, 8, 10), "million": (1,), "one-stock": (1, 2, 4, 8, 16, 32, 64)}[self.scenario]
 
 
 BUSY = ("--threads", "busy-loop")
@@ -67,34 +88,68 @@ def at(rate: int) -> tuple[str, ...]:
     return ("--rate", str(rate))
 
 
+# A percentile needs 100 values above it: p99 needs 10,000 values, and p99.9 needs 100,000. A client
+# that never sleeps and a venue that never sleeps leave no core to the second account of the
+# trading loop, so that each of its trades waits for the scheduler.
 LOOPS = [
-    Loop("closed, busy loop", 200_000, BUSY, trades=True, updates=400_000),
-    Loop("closed, event loop", 100_000, trades=True, updates=400_000),
-    Loop("closed, per-connection", 20_000, ("--threads", "per-connection"), trades=True),
-    Loop("closed, pool", 20_000, ("--threads", *POOL), trades=True),
-    Loop("open 5,000/s, busy loop", 20_000, (*at(5000), *BUSY), trades=True),
-    Loop("open 5,000/s, event loop", 20_000, at(5000), trades=True),
+    Loop("closed, busy loop", 10_000, 90, BUSY, trades=True, updates=400_000),
+    Loop("closed, event loop", 100_000, 90, trades=True, updates=400_000),
+    Loop("closed, per-connection", 10_000, 15, ("--threads", "per-connection"), trades=True),
+    Loop("closed, pool", 10_000, 15, ("--threads", *POOL), trades=True),
+    Loop("open 5,000/s, busy loop", 10_000, 90, (*at(5000), *BUSY), trades=True),
+    Loop("open 5,000/s, event loop", 20_000, 20, at(5000), trades=True),
     *(
-        Loop(f"4 connections, {model[0]}, {rate:,}/s", rate * 2, (*at(rate), *FOUR, *model))
+        Loop(f"4 connections, {model[0]}, {rate:,}/s", rate * 2, 12, (*at(rate), *FOUR, *model))
         for rate in (5000, 20_000)
         for model in (("per-connection",), POOL, ("event-loop",))
     ),
-    *(Loop(f"1 connection, event-loop, {rate:,}/s", rate * 2, at(rate)) for rate in (5000, 20_000)),
-    *(Loop(f"route: {route}", 20_000, route=route) for route in ("direct", "gateway", "balancer")),
+    *(Loop(f"1 connection, event-loop, {rate:,}/s", rate * 2, 10, at(rate)) for rate in (5000, 20_000)),
+    *(Loop(f"route: {route}", 20_000, 15, route=route) for route in ("direct", "gateway", "balancer")),
 ]
+# A pipelined order that is not answered within 10 s fails its run, so the number of orders bounds
+# the backlog at a rate above the capacity.
 HAWKES = [
-    Hawkes("paper", "pairs", 10_000),
-    Hawkes("paper", "pairs", 10_000, BUSY, suffix=", busy loop"),
-    Hawkes("paper", "million", 1_000_000),
-    Hawkes("paper", "one-stock", 50_000),
-    Hawkes("pipelined", "pairs", 10_000, at(50_000)),
-    Hawkes("pipelined", "pairs", 5_000, at(10_000), suffix=", 10,000/s"),
-    Hawkes("pipelined", "million", 1_000_000, at(50_000)),
-    Hawkes("pipelined", "one-stock", 30_000, at(50_000)),
-    Hawkes("inprocess", "pairs", 110_000),
-    Hawkes("inprocess", "million", 1_000_000),
-    Hawkes("inprocess", "one-stock", 110_000),
+    Hawkes("paper", "pairs", 10_000, 60),
+    Hawkes("paper", "pairs", 10_000, 90, BUSY, suffix=", busy loop"),
+    Hawkes("paper", "million", 1_000_000, 180),
+    Hawkes("paper", "one-stock", 30_000, 80),
+    Hawkes("pipelined", "pairs", 10_000, 30, at(50_000)),
+    Hawkes("pipelined", "pairs", 5_000, 20, at(10_000), suffix=", 10,000/s"),
+    Hawkes("pipelined", "million", 300_000, 35, at(10_000)),
+    Hawkes("pipelined", "one-stock", 10_000, 40, at(50_000)),
+    Hawkes("inprocess", "pairs", 110_000, 40),
+    Hawkes("inprocess", "million", 1_000_000, 15),
+    Hawkes("inprocess", "one-stock", 110_000, 15),
 ]
+
+
+class Watch:
+    """The expected end of one case, and lines of progress."""
+
+    def __init__(self, case: Loop | Hawkes, scale: float, expected_later_s: float) -> None:
+        self.name, self.begun = case.name, time.monotonic()
+        self.expected_s = expected_seconds(case, scale)
+        self.limit_s = max(LIMIT_MIN_S, PATIENCE * self.expected_s)
+        self.later_s = expected_later_s
+
+    @property
+    def spent_s(self) -> float:
+        return time.monotonic() - self.begun
+
+    @property
+    def left_s(self) -> float:
+        """Time until the limit."""
+        return self.limit_s - self.spent_s
+
+    def report(self, what: str) -> None:
+        row_s = max(0.0, self.expected_s - self.spent_s)
+        all_min = (row_s + self.later_s) / 60
+        print(f"{self.name}: {what}; about {row_s:.0f} s left, {all_min:.0f} min for all", flush=True)
+
+
+def expected_seconds(case: Loop | Hawkes, scale: float) -> float:
+    runs = len(case.clients) if isinstance(case, Hawkes) else 1
+    return case.seconds * scale + FIXED_S * runs
 
 
 def file_name(name: str) -> str:
@@ -102,14 +157,30 @@ def file_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.replace(",000", "000"))
 
 
-def bench(*arguments: str | Path, out: Path) -> dict[str, Any]:
-    """Runs `pitwire bench` as the first demo account."""
+def bench(*arguments: str | Path, out: Path, watch: Watch) -> dict[str, Any]:
+    """Runs `pitwire bench` as the first demo account, until the limit of its case."""
     environment = os.environ | {"PITWIRE_CLIENT_ID": DEMO_A.client_id, "PITWIRE_CLIENT_SECRET": DEMO_A.secret}
     command = [BINARY, "bench", *arguments, "--out", out, "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=TIMEOUT_S, check=False)
-    if ended.returncode != 0:
-        raise SystemExit(f"bench_trading: {' '.join(map(str, command))} failed:\n{ended.stderr}")
-    return json.loads(ended.stdout)
+    # The venue and the TCP echo that the command starts are in its process group.
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    try:
+        while True:
+            try:
+                output, errors = process.communicate(timeout=max(0.0, min(REPORT_EVERY_S, watch.left_s)))
+                break
+            except subprocess.TimeoutExpired:
+                if watch.left_s <= 0:
+                    raise RunFailed(f"ended at the limit of {watch.limit_s:.0f} s") from None
+                watch.report(f"{watch.spent_s:.0f} s")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode != 0:
+        raise RunFailed(f"exit code {process.returncode}: {errors.strip()}")
+    return json.loads(output)
 
 
 @contextmanager
@@ -141,50 +212,77 @@ def is_healthy(port: int) -> bool:
         return False
 
 
-def run_loop(case: Loop, directory: Path, out: Path, scale: float) -> dict[str, Any]:
-    maker = directory / "maker.toml"
-    maker.write_text(f'client_id = "{DEMO_B.client_id}"\nclient_secret = "{DEMO_B.secret}"\n')
-    maker.chmod(0o600)
-    count, updates = (str(max(100, round(number * scale))) for number in (case.count, case.updates))
-    options = [*case.options, "--count", count, "--updates", updates]
-    if case.trades:
-        options += ["--maker-credentials", str(maker)]
-    with (
-        Venue(directory / "data", [*QUIET, "--idle", case.idle]) as venue,
-        route(case.route, venue, directory) as url,
-    ):
-        return bench("loop", url, *options, out=out)
+def run_loop(case: Loop, out: Path, scale: float, watch: Watch) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="pitwire-bench-trading-") as name:
+        directory = Path(name)
+        maker = directory / "maker.toml"
+        maker.write_text(f'client_id = "{DEMO_B.client_id}"\nclient_secret = "{DEMO_B.secret}"\n')
+        maker.chmod(0o600)
+        count, updates = (str(max(100, round(number * scale))) for number in (case.count, case.updates))
+        options = [*case.options, "--count", count, "--updates", updates]
+        if case.trades:
+            options += ["--maker-credentials", str(maker)]
+        with (
+            Venue(directory / "data", [*QUIET, "--idle", case.idle]) as venue,
+            route(case.route, venue, directory) as url,
+        ):
+            return bench("loop", url, *options, out=out, watch=watch)
 
 
-def run_hawkes(case: Hawkes, directory: Path, out: Path, scale: float) -> dict[str, Any]:
+def run_hawkes(case: Hawkes, out: Path, scale: float, watch: Watch) -> dict[str, Any]:
+    """Runs each number of clients, and returns one report with the rows of all that succeeded."""
     orders = max(100, round(case.orders * scale))
-    options = ["--mode", case.mode, "--scenario", case.scenario, "--orders", str(orders), *case.options]
-    return bench("hawkes", *options, "--data", directory / "data", out=out)
+    found: dict[str, Any] = {"rows": []}
+    failed = []
+    for clients in case.clients:
+        options = ["--mode", case.mode, "--scenario", case.scenario, "--clients", str(clients)]
+        options += ["--orders", str(orders), *case.options]
+        try:
+            with tempfile.TemporaryDirectory(prefix="pitwire-bench-trading-") as name:
+                place = out / f"{clients}-clients"
+                part = bench("hawkes", *options, "--data", Path(name) / "data", out=place, watch=watch)
+        except RunFailed as failure:
+            watch.report(f"row of {clients}: {failure}")
+            failed.append(f"row of {clients}: {failure}")
+            continue
+        found = part | {"rows": [*found["rows"], *part["rows"]]}
+    return found | ({"failed": "; ".join(failed)} if failed else {})
 
 
 def measure(out: Path, scale: float, only: list[str]) -> None:
-    for case in [*LOOPS, *HAWKES]:
-        if not any(part in case.name for part in only):
-            continue
+    cases = [case for case in [*LOOPS, *HAWKES] if any(part in case.name for part in only)]
+    failures = 0
+    for number, case in enumerate(cases, start=1):
+        later_s = sum(expected_seconds(later, scale) for later in cases[number:])
+        watch = Watch(case, scale, later_s)
+        watch.report(f"case {number} of {len(cases)}, limit {watch.limit_s:.0f} s")
         # Pages that earlier programs wrote would delay the syncs of the journal.
         os.sync()
-        begun = time.monotonic()
         place = out / file_name(case.name)
-        place.mkdir(parents=True, exist_ok=True)
-        run = run_loop if isinstance(case, Loop) else run_hawkes
-        with tempfile.TemporaryDirectory(prefix="pitwire-bench-trading-") as name:
-            found = run(case, Path(name), place, scale)
-        (place / "report.json").write_text(json.dumps({"name": case.name} | found))
-        print(f"{case.name}: {time.monotonic() - begun:.1f} s", flush=True)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        try:
+            if isinstance(case, Loop):
+                found = run_loop(case, place, scale, watch)
+            else:
+                found = run_hawkes(case, place, scale, watch)
+        except (RunFailed, AssertionError, OSError) as failure:
+            found = {"failed": str(failure)}
+        (place / "report.json").write_text(json.dumps({"name": case.name, "scale": scale} | found))
+        failures += "failed" in found
+        print(f"{case.name}: {found.get('failed', 'done')} after {watch.spent_s:.1f} s", flush=True)
+    if failures:
+        print(f"{failures} of {len(cases)} cases failed or have rows that failed", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("target/bench-trading"), help="directory of the results")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of operations")
+    parser.add_argument("--quick", action="store_true", help=f"the same rows at --scale {QUICK}, about 4 minutes")
     parser.add_argument("--only", nargs="+", default=[""], help="runs whose name contains one of these")
     options = parser.parse_args()
-    measure(options.out, options.scale, options.only)
+    measure(options.out, QUICK if options.quick else options.scale, options.only)
 
 
 if __name__ == "__main__":

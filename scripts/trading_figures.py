@@ -3,6 +3,7 @@ scripts/bench_trading.py."""
 
 import argparse
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 from bench_trading import HAWKES, LOOPS, file_name
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -41,6 +43,8 @@ MODES = ("paper", "pipelined", "inprocess")
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
+    """The reports by the names of their cases. A case that failed has no measurements, and a case
+    of which a part failed has fewer rows; both state the reason as `failed`."""
     found = {}
     for case in [*LOOPS, *HAWKES]:
         report = out / file_name(case.name) / "report.json"
@@ -49,13 +53,25 @@ def results(out: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def measurement(report: dict[str, Any], name: str) -> dict[str, Any]:
-    return next((one for one in report["measurements"] if one["name"] == name), {})
+def measurement(report: dict[str, Any] | None, name: str) -> dict[str, Any]:
+    return next((one for one in (report or {}).get("measurements", []) if one["name"] == name), {})
+
+
+def hawkes_rows(found: dict[str, dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return found.get(name, {}).get("rows", [])
+
+
+def numbers(rows: Iterable[dict[str, Any]], key: str) -> list[float]:
+    """A column of figures. A missing one is not a number, which a plot leaves out."""
+    values = (row.get(key) for row in rows)
+    return [math.nan if value is None else float(value) for value in values]
 
 
 def percentiles(path: Path) -> tuple[list[float], list[float]]:
-    """1/(1 - percentile) and microseconds of a histogram file."""
+    """1/(1 - percentile) and microseconds of a histogram file, or nothing if it does not exist."""
     x, y = [], []
+    if not path.exists():
+        return x, y
     lines = [line.split() for line in path.read_text().splitlines()[2:] if not line.startswith("#")]
     total = int(lines[-1][2])
     for value, quantile, *_ in lines:
@@ -76,8 +92,11 @@ def plain(value: float, _: object = None) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def plain_labels(axis: Axis) -> None:
-    """Labels a logarithmic axis with plain numbers."""
+def make_logarithmic(axis: Axis) -> None:
+    """Makes an axis logarithmic with plain numbers, unless cases failed and it has no values."""
+    if not np.isfinite(axis.get_data_interval()).all():
+        return
+    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log")
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.set_minor_locator(NullLocator())
@@ -85,8 +104,7 @@ def plain_labels(axis: Axis) -> None:
 
 
 def time_axis(axes: Axes) -> None:
-    axes.set_yscale("log")
-    plain_labels(axes.yaxis)
+    make_logarithmic(axes.yaxis)
     axes.set_ylabel("µs")
 
 
@@ -101,6 +119,7 @@ def draw_loop(out: Path, figures: Path) -> None:
             tcp = percentiles(stem.with_name(f"{stem.name}-tcp.hgrm"))
             axes.plot(*tcp, color=f"C{number}", linestyle="--", linewidth=1, label=f"TCP, size of {what}")
         axes.set_xscale("log")
+        axes.set_xlim(1, 20_000)
         axes.set_xticks([2, 10, 100, 1000, 10_000], ["50", "90", "99", "99.9", "99.99"])
         axes.minorticks_off()
         axes.set_xlabel("percentile")
@@ -118,42 +137,47 @@ def draw_connections(found: dict[str, dict[str, Any]], figures: Path) -> None:
     ]
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3), gridspec_kw={"width_ratios": [3, 2]})
     for number, rate in enumerate(("5,000/s", "20,000/s")):
-        of_rate = [measurement(found[f"{model}, {rate}"], "order placement") for model in models]
+        of_rate = [measurement(found.get(f"{model}, {rate}"), "order placement") for model in models]
         for key, marker in (("p50_us", "o"), ("p99_us", "|")):
-            shown = [row.get(key) for row in of_rate]
+            shown = numbers(of_rate, key)
             places = [at + 0.2 * number for at in range(len(models))]
             left.plot(shown, places, marker, color=f"C{number}", markersize=8, label=f"{QUANTILES[key]}, {rate}")
     left.set_yticks(range(len(models)), models)
     left.set_title("order, open loop", fontsize=9)
     routes = ("direct", "gateway", "balancer")
     for key, marker in (("p50_us", "o"), ("p99_us", "|")):
-        shown = [measurement(found[f"route: {way}"], "order placement").get(key) for way in routes]
+        shown = numbers((measurement(found.get(f"route: {way}"), "order placement") for way in routes), key)
         right.plot(shown, range(len(routes)), marker, color="C2", markersize=8, label=QUANTILES[key])
     right.set_yticks(range(len(routes)), ["direct", "one gateway", "HAProxy,\ntwo gateways"])
     right.set_title("order, closed loop", fontsize=9)
     for axes in (left, right):
         axes.margins(x=0.1, y=0.2)
-        axes.set_xscale("log")
-        plain_labels(axes.xaxis)
+        make_logarithmic(axes.xaxis)
         axes.set_xlabel("µs")
         axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.25))
     save(figure, figures / "trading-connections.png")
+
+
+def published_figures(found: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The published figures of other hardware, which every report of the test bench has."""
+    key = "published_on_other_hardware"
+    return next((report[key] for report in found.values() if key in report), {"table_5": [], "figures_4_and_5": []})
 
 
 def draw_hawkes(found: dict[str, dict[str, Any]], figures: Path) -> None:
     """Throughput and latency by pairs: a panel for each mode, and one for the published figures."""
     figure, all_axes = plt.subplots(2, 4, figsize=(WIDTH, 4.4), sharex=True)
     for column, mode in enumerate(MODES):
-        rows = found[f"{mode}-pairs"]["rows"]
+        rows = hawkes_rows(found, f"{mode}-pairs")
         pairs = [row["clients"] for row in rows]
         above, below = all_axes[0][column], all_axes[1][column]
         above.plot(pairs, [row["orders_per_s"] / 1000 for row in rows], "o-", color=f"C{column}")
         above.set_title(f"mode {mode}", fontsize=9)
         for key, style in (("p50_us", ":"), ("p90_us", "-"), ("p99_us", "--")):
-            below.plot(pairs, [row[key] for row in rows], style, color=f"C{column}", label=QUANTILES[key])
+            below.plot(pairs, numbers(rows, key), style, color=f"C{column}", label=QUANTILES[key])
         time_axis(below)
         below.legend(fontsize=7)
-    published = found["paper-pairs"]["published_on_other_hardware"]
+    published = published_figures(found)
     above, below = all_axes[0][3], all_axes[1][3]
     for number, machine in enumerate(dict.fromkeys(row["machine"] for row in published["table_5"])):
         rows = [row for row in published["table_5"] if row["machine"] == machine]
@@ -163,7 +187,8 @@ def draw_hawkes(found: dict[str, dict[str, Any]], figures: Path) -> None:
                      and row["what"].startswith("figure 4"))  # fmt: skip
         below.plot([1, 10] if number == 0 else [1, 6], [low, high], "s", color=("black", "gray")[number])
     above.set_title("CoinTossX,\nother hardware", fontsize=9)
-    above.legend(fontsize=7)
+    if published["table_5"]:
+        above.legend(fontsize=7)
     below.set_ylabel("p90: lowest, highest;\nns as printed, µs inferred", fontsize=7)
     below.set_ylim(0)
     all_axes[0][0].set_ylabel("1,000 orders/s")
@@ -179,11 +204,12 @@ def draw_one_stock(found: dict[str, dict[str, Any]], figures: Path) -> None:
     """Clients on one stock: throughput and p99."""
     figure, all_axes = plt.subplots(1, 3, figsize=(WIDTH, 2.6))
     for column, (axes, mode) in enumerate(zip(all_axes, MODES, strict=True)):
-        rows = found[f"{mode}-one-stock"]["rows"]
+        rows = hawkes_rows(found, f"{mode}-one-stock")
         clients = [row["clients"] for row in rows]
         axes.plot(clients, [row["orders_per_s"] / 1000 for row in rows], "o-", color=f"C{column}")
         axes.set_xscale("log", base=2)
-        axes.set_xticks(clients, [str(one) for one in clients])
+        axes.set_xlim(0.9, 72)
+        axes.set_xticks([1, 2, 4, 8, 16, 32, 64], ["1", "2", "4", "8", "16", "32", "64"])
         axes.minorticks_off()
         axes.set_ylim(0)
         axes.set_xlabel("clients on one stock")
@@ -192,10 +218,10 @@ def draw_one_stock(found: dict[str, dict[str, Any]], figures: Path) -> None:
     save(figure, figures / "trading-one-stock.png")
 
 
-def cell(value: float | None) -> str:
+def cell(value: float | None, decimals: int = 1) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.{decimals}f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -210,15 +236,18 @@ def latency_cells(row: dict[str, Any]) -> list[str]:
 def loop_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
     for name in [case.name for case in LOOPS if case.trades and case.name in found]:
         report, rows = found[name], []
+        if "failed" in report:
+            yield f"{name}: {report['failed']}\n"
+            continue
         for one in report["measurements"]:
             rows.append([one["name"], f"{one['count']:,}", *latency_cells(one)])
             if "tcp" in one:
                 sizes = f"TCP, {one['request_bytes']} and {one['answer_bytes']} bytes"
                 rows.append([sizes, f"{one['tcp']['count']:,}", *latency_cells(one["tcp"])])
-        yield f"{name}; book updates {report['updates_per_s']:,.0f}/s\n"
+        yield f"{name}; book updates {cell(report['updates_per_s'])}/s\n"
         yield table(["µs", "count", *QUANTILES.values()], rows)
         ratios = [
-            [one["name"], str(one["p50_to_tcp"]), str(one["p99_to_tcp"])]
+            [one["name"], *(cell(one[key], 2) for key in ("p50_to_tcp", "p99_to_tcp"))]
             for one in report["measurements"]
             if "tcp" in one
         ]
@@ -231,10 +260,14 @@ def loop_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
     for case in LOOPS:
         if case.trades or case.name not in found:
             continue
+        if "failed" in found[case.name]:
+            yield f"{case.name}: {found[case.name]['failed']}\n"
+            continue
         order = measurement(found[case.name], "order placement")
         cost = order.get("cost", {})
         rows.append([case.name, *latency_cells(order)[:3], cell(cost.get("cpu_us"))])
-    yield table(["order placement, µs", "p50", "p90", "p99", "CPU µs"], rows)
+    if rows:
+        yield table(["order placement, µs", "p50", "p90", "p99", "CPU µs"], rows)
 
 
 def hawkes_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
@@ -243,6 +276,10 @@ def hawkes_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
         if case.name not in found:
             continue
         report = found[case.name]
+        if "failed" in report:
+            yield f"{case.name}: {report['failed']}\n"
+        if not report.get("rows"):
+            continue
         yield f"{case.name}; rate {report['rate_per_s']}, threads {report['threads']}, {report['durability']}\n"
         rows = [
             [
