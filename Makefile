@@ -106,10 +106,10 @@ bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this mach
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 	$(WITH) rust python -- lab/.venv/bin/python scripts/bench_publication.py
 
-bench-trading: web/dist/index.html .venv/.stamp ## tables and plots of docs/trading-bench.md, 20 minutes, results in target/bench-trading (4 minutes: make bench-trading QUICK=1)
+bench-trading: web/dist/index.html .venv/.stamp ## tables and plots, 20 minutes, written into docs/trading-bench.md and docs/figures (4 minutes, printed only: make bench-trading QUICK=1)
 	$(RELEASE)
-	$(WITH) python haproxy -- .venv/bin/python scripts/bench_trading.py $(if $(QUICK),--quick)
-	.venv/bin/python scripts/trading_figures.py --figures target/bench-trading
+	$(WITH) rust python haproxy -- .venv/bin/python scripts/bench_trading.py $(if $(QUICK),--quick)
+	.venv/bin/python scripts/trading_figures.py $(if $(QUICK),--figures target/bench-trading,--page docs/trading-bench.md)
 
 lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (another study: make lab STUDY=FILE; continue: RESUME=1)
 	$(RELEASE)

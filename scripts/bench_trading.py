@@ -7,6 +7,7 @@ scripts/trading_figures.py draws the plots and prints the tables."""
 import argparse
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -37,6 +38,9 @@ REPORT_EVERY_S = 15.0
 # Limits of a gateway that no run reaches.
 UNLIMITED = ("--per-second", "1000000", "--burst", "1000000")
 QUIET = ["--no-flow", "--durability", "memory"]
+# The case that compares an array of subscriptions with a hash map.
+SUBSCRIPTIONS = "subscription store"
+TOP = Path(__file__).resolve().parent.parent
 
 
 class RunFailed(Exception):
@@ -249,9 +253,47 @@ def run_hawkes(case: Hawkes, out: Path, scale: float, watch: Watch) -> dict[str,
     return found | ({"failed": "; ".join(failed)} if failed else {})
 
 
+def run_subscriptions(out: Path) -> dict[str, Any]:
+    """Builds and runs the example, which uses the standard library only."""
+    source = TOP / "crates/trading-benchmarks/examples/subscription_store.rs"
+    program = out / "subscription-store"
+    try:
+        subprocess.run(["rustc", "--edition", "2024", "-O", "-o", program, source], check=True, timeout=120)
+        text = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RunFailed(str(error)) from None
+    rows = [[int(cell) for cell in line.split()] for line in text.splitlines()[1:]]
+    return {"rows": [{"channels": count, "array_ns": array, "map_ns": map_} for count, array, map_ in rows]}
+
+
+def describe_machine() -> dict[str, str]:
+    models = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    commit = subprocess.run(
+        ["git", "-C", TOP, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "kernel": platform.release().split("-")[0],
+        "commit": commit.stdout.strip() or "unknown",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
 def measure(out: Path, scale: float, only: list[str]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "machine.json").write_text(json.dumps(describe_machine()))
     cases = [case for case in [*LOOPS, *HAWKES] if any(part in case.name for part in only)]
     failures = 0
+    if any(part in SUBSCRIPTIONS for part in only):
+        place = out / file_name(SUBSCRIPTIONS)
+        place.mkdir(exist_ok=True)
+        try:
+            found = run_subscriptions(place)
+        except RunFailed as failure:
+            found = {"failed": str(failure)}
+        (place / "report.json").write_text(json.dumps({"name": SUBSCRIPTIONS} | found))
+        print(f"{SUBSCRIPTIONS}: {found.get('failed', 'done')}", flush=True)
     for number, case in enumerate(cases, start=1):
         later_s = sum(expected_seconds(later, scale) for later in cases[number:])
         watch = Watch(case, scale, later_s)

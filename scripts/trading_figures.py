@@ -1,10 +1,8 @@
-"""Draws the plots of docs/trading-bench.md and prints its tables as Markdown, from the results of
+"""Draws the plots of docs/trading-bench.md and writes its tables, from the results of
 scripts/bench_trading.py."""
 
 import argparse
 import json
-import math
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,25 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from bench_trading import HAWKES, LOOPS, file_name
+from bench_trading import file_name
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from trading_tables import (
+    MODES,
+    ON_THE_WIRE,
+    QUANTILES,
+    hawkes_rows,
+    hawkes_tables,
+    loop_tables,
+    measurement,
+    numbers,
+    published_figures,
+    published_table,
+    results,
+    results_section,
+)
 
 # A white ground, so that a plot is legible on a dark page too.
 mpl.rcParams.update(
@@ -34,37 +46,10 @@ mpl.rcParams.update(
     }
 )
 WIDTH, DPI = 7.6, 100
-QUANTILES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p99_9_us": "p99.9", "p99_99_us": "p99.99"}
 # Fewest values above a plotted percentile, as in the tables.
 VALUES_ABOVE = 100
-# The measurements of a loop that have a TCP ping-pong beside them.
-ON_THE_WIRE = ("propagation", "order placement", "trading loop")
-MODES = ("paper", "pipelined", "inprocess")
-
-
-def results(out: Path) -> dict[str, dict[str, Any]]:
-    """The reports by the names of their cases. A case that failed has no measurements, and a case
-    of which a part failed has fewer rows; both state the reason as `failed`."""
-    found = {}
-    for case in [*LOOPS, *HAWKES]:
-        report = out / file_name(case.name) / "report.json"
-        if report.exists():
-            found[case.name] = json.loads(report.read_text())
-    return found
-
-
-def measurement(report: dict[str, Any] | None, name: str) -> dict[str, Any]:
-    return next((one for one in (report or {}).get("measurements", []) if one["name"] == name), {})
-
-
-def hawkes_rows(found: dict[str, dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    return found.get(name, {}).get("rows", [])
-
-
-def numbers(rows: Iterable[dict[str, Any]], key: str) -> list[float]:
-    """A column of figures. A missing one is not a number, which a plot leaves out."""
-    values = (row.get(key) for row in rows)
-    return [math.nan if value is None else float(value) for value in values]
+# Lines of the page between which the results stand.
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
 def percentiles(path: Path) -> tuple[list[float], list[float]]:
@@ -158,12 +143,6 @@ def draw_connections(found: dict[str, dict[str, Any]], figures: Path) -> None:
     save(figure, figures / "trading-connections.png")
 
 
-def published_figures(found: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The published figures of other hardware, which every report of the test bench has."""
-    key = "published_on_other_hardware"
-    return next((report[key] for report in found.values() if key in report), {"table_5": [], "figures_4_and_5": []})
-
-
 def draw_hawkes(found: dict[str, dict[str, Any]], figures: Path) -> None:
     """Throughput and latency by pairs: a panel for each mode, and one for the published figures."""
     figure, all_axes = plt.subplots(2, 4, figsize=(WIDTH, 4.4), sharex=True)
@@ -218,95 +197,31 @@ def draw_one_stock(found: dict[str, dict[str, Any]], figures: Path) -> None:
     save(figure, figures / "trading-one-stock.png")
 
 
-def cell(value: float | None, decimals: int = 1) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.{decimals}f}"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def latency_cells(row: dict[str, Any]) -> list[str]:
-    return [cell(row.get(key)) for key in QUANTILES]
-
-
-def loop_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
-    for name in [case.name for case in LOOPS if case.trades and case.name in found]:
-        report, rows = found[name], []
-        if "failed" in report:
-            yield f"{name}: {report['failed']}\n"
-            continue
-        for one in report["measurements"]:
-            rows.append([one["name"], f"{one['count']:,}", *latency_cells(one)])
-            if "tcp" in one:
-                sizes = f"TCP, {one['request_bytes']} and {one['answer_bytes']} bytes"
-                rows.append([sizes, f"{one['tcp']['count']:,}", *latency_cells(one["tcp"])])
-        yield f"{name}; book updates {cell(report['updates_per_s'])}/s\n"
-        yield table(["µs", "count", *QUANTILES.values()], rows)
-        ratios = [
-            [one["name"], *(cell(one[key], 2) for key in ("p50_to_tcp", "p99_to_tcp"))]
-            for one in report["measurements"]
-            if "tcp" in one
-        ]
-        yield table(["ratio to TCP", "p50", "p99"], ratios)
-        costs = [(one["name"], one["cost"]) for one in report["measurements"] if "cost" in one]
-        keys = ("cpu_us", "allocations", "allocated_bytes", "sent_bytes", "received_bytes")
-        rows = [[name, *(cell(cost[key]) for key in keys)] for name, cost in costs]
-        yield table(["cost of each", "CPU µs", "allocations", "bytes allocated", "sent", "received"], rows)
-    rows = []
-    for case in LOOPS:
-        if case.trades or case.name not in found:
-            continue
-        if "failed" in found[case.name]:
-            yield f"{case.name}: {found[case.name]['failed']}\n"
-            continue
-        order = measurement(found[case.name], "order placement")
-        cost = order.get("cost", {})
-        rows.append([case.name, *latency_cells(order)[:3], cell(cost.get("cpu_us"))])
-    if rows:
-        yield table(["order placement, µs", "p50", "p90", "p99", "CPU µs"], rows)
-
-
-def hawkes_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
-    head = ["clients", "stocks", "orders", "refused", "seconds", "orders/s", *QUANTILES.values()]
-    for case in HAWKES:
-        if case.name not in found:
-            continue
-        report = found[case.name]
-        if "failed" in report:
-            yield f"{case.name}: {report['failed']}\n"
-        if not report.get("rows"):
-            continue
-        yield f"{case.name}; rate {report['rate_per_s']}, threads {report['threads']}, {report['durability']}\n"
-        rows = [
-            [
-                str(row["clients"]),
-                str(row["stocks"]),
-                f"{row['orders']:,}",
-                f"{row['refused']:,}",
-                f"{row['seconds']:.2f}",
-                f"{row['orders_per_s']:,.0f}",
-                *latency_cells(row),
-            ]
-            for row in report["rows"]
-        ]
-        yield table(head, rows)
+def replace_results(page: Path, section: str) -> None:
+    """Replaces the results in a page."""
+    text = page.read_text()
+    before, found, rest = text.partition(BEGIN)
+    _, found_end, after = rest.partition(END)
+    if not (found and found_end):
+        raise SystemExit(f"trading_figures: {page} has no lines {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n\n{section}\n{END}{after}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("target/bench-trading"), help="directory of the results")
     parser.add_argument("--figures", type=Path, default=Path("docs/figures"), help="directory for the plots")
+    parser.add_argument("--page", type=Path, help="page whose results are replaced")
     options = parser.parse_args()
     found = results(options.out)
     draw_loop(options.out, options.figures)
     draw_connections(found, options.figures)
     draw_hawkes(found, options.figures)
     draw_one_stock(found, options.figures)
-    print("\n".join([*loop_tables(found), *hawkes_tables(found)]))
+    print("\n".join([*loop_tables(found), *hawkes_tables(found), published_table(found)]))
+    if options.page:
+        machine = json.loads((options.out / "machine.json").read_text())
+        replace_results(options.page, results_section(found, machine))
 
 
 if __name__ == "__main__":
