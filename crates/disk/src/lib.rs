@@ -273,6 +273,10 @@ impl File for DiskFile {
         self.file.sync_data()
     }
 
+    fn duplicate(&self) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(DiskFile { file: self.file.try_clone()?, is_read_only: self.is_read_only }))
+    }
+
     fn identity(&self) -> io::Result<FileIdentity> {
         Ok(identity_of(&self.file.metadata()?))
     }

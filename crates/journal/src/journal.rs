@@ -14,6 +14,7 @@ use crate::{
     History, JournalConfig,
     batch::{ChainEnd, GroupBatch},
     names,
+    overlap::UnfinishedCommit,
     spare::{PrepareSegment, PreparedSegment, Segment, prepare},
     superblock::SuperblockFile,
     tail,
@@ -50,6 +51,8 @@ pub struct Journal {
     pub(crate) committed: JournalPosition,
     pub(crate) appended: Seq,
     pub(crate) durable: Seq,
+    /// The commit whose sync has not been reported.
+    pub(crate) unfinished: Option<UnfinishedCommit>,
     pub(crate) is_poisoned: bool,
     /// Commands that the log itself says to skip.
     pub(crate) quarantined: BTreeSet<Seq>,
@@ -159,9 +162,11 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Returns the error of the superblock, or of an earlier write that failed.
+    /// Returns the error of the superblock, or of an earlier write that failed, or an error if a
+    /// commit is not finished.
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_health()?;
+        self.check_finished()?;
         if self.superblock_due_ns().is_some() {
             self.write_superblock(None)?;
         }
@@ -213,17 +218,17 @@ impl Journal {
         self.poison_on_error(written)
     }
 
-    fn check_health(&self) -> Result<(), LogError> {
+    pub(crate) fn check_health(&self) -> Result<(), LogError> {
         if self.is_poisoned { Err(LogError::Poisoned) } else { Ok(()) }
     }
 
-    fn poison_on_error<T>(&mut self, outcome: Result<T, LogError>) -> Result<T, LogError> {
+    pub(crate) fn poison_on_error<T>(&mut self, outcome: Result<T, LogError>) -> Result<T, LogError> {
         self.is_poisoned |= outcome.is_err();
         outcome
     }
 
-    /// Writes the batch to disk: one write and one sync, plus one of each for every segment that
-    /// ends in it.
+    /// Writes the batch into the segments: one write, plus one write and one sync for every segment
+    /// that ends in it. The last segment is not synced.
     fn write_batch(&mut self) -> Result<(), LogError> {
         let (mut from, mut is_dirty) = (0, false);
         while from < self.batch.sealed_bytes() {
@@ -242,9 +247,7 @@ impl Journal {
             from += groups.len();
             is_dirty = true;
         }
-        sync(&mut self.active)?;
-        // After the sync, so that nothing is acknowledged that the next start would not find.
-        self.active.check_in_place(self.storage.as_ref())
+        Ok(())
     }
 
     /// Continues in the next segment. The finished one is synced.
@@ -263,18 +266,33 @@ impl Journal {
     }
 
     fn commit_batch(&mut self, output: OutputHash) -> Result<(), LogError> {
+        let unfinished = self.write_commit(output)?;
+        sync(&mut self.active)?;
+        self.accept_commit(unfinished)
+    }
+
+    /// Writes everything appended. It is durable after a sync of the active segment.
+    pub(crate) fn write_commit(&mut self, output: OutputHash) -> Result<UnfinishedCommit, LogError> {
         self.batch.seal(&mut self.chain, Some(output.0));
         self.write_batch()?;
         self.batch.clear();
-        self.durable = self.appended;
-        self.chain.watermark = self.durable;
-        self.committed = JournalPosition {
+        let end = JournalPosition {
             segment: self.active.number,
             offset: self.active.offset,
             group: self.chain.group,
-            next: self.durable.next(),
+            next: self.appended.next(),
             previous: self.chain.previous,
         };
+        Ok(UnfinishedCommit { last: self.appended, end })
+    }
+
+    /// Counts a commit as durable. Its segments are synced.
+    pub(crate) fn accept_commit(&mut self, commit: UnfinishedCommit) -> Result<(), LogError> {
+        // After the sync, so that nothing is acknowledged that the next start would not find.
+        self.active.check_in_place(self.storage.as_ref())?;
+        self.durable = commit.last;
+        self.chain.watermark = commit.last;
+        self.committed = commit.end;
         Ok(())
     }
 }
@@ -305,6 +323,7 @@ impl Log for Journal {
 
     fn commit(&mut self, output: OutputHash) -> Result<Seq, LogError> {
         self.check_health()?;
+        self.check_finished()?;
         if !self.batch.is_empty() {
             let outcome = self.commit_batch(output);
             self.poison_on_error(outcome)?;

@@ -3,7 +3,8 @@
 //! Does        keep the one log of commands. Nothing that it acknowledged is lost by a power cut,
 //!             and the effects of a power cut on the rest are detected and reported.
 //! Holds       1. a commit returns only after its groups are written and synced, with one write and
-//!                one sync unless a segment ends in between;
+//!                one sync unless a segment ends in between. In two steps it lets commands be
+//!                appended during the sync, and its second step returns only after the sync;
 //!             2. a group never crosses segments, and a segment is synced before the next one is
 //!                started, so only the last written segment can have a torn tail;
 //!             3. opening syncs the data that it read before it calls it durable, because data that
@@ -38,6 +39,7 @@ mod keep;
 mod log;
 mod names;
 mod open;
+mod overlap;
 pub mod records;
 mod recovery;
 mod retention;
@@ -57,6 +59,7 @@ pub use inspect::inspect;
 pub use journal::{Journal, JournalSpace};
 pub use keep::{Keep, Surplus, surplus};
 pub use log::{Log, LogError, OutputHash};
+pub use overlap::{SyncJob, SyncedCommit};
 pub use recovery::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTail};
 pub use retention::{RemovedFiles, retain};
 pub use snapshots::write_snapshot;

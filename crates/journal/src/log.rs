@@ -48,6 +48,9 @@ pub enum LogError {
         expected: Seq,
         got: Seq,
     },
+    /// The caller began a commit before it finished the last one, or finished another one. This
+    /// defect is caught before anything is acknowledged.
+    Unfinished,
     /// The engine panicked on a command, and the command could not be removed.
     Unquarantined {
         seq: Seq,
@@ -65,6 +68,7 @@ impl fmt::Display for LogError {
                 write!(f, "{file} is no longer in its place in the data directory: {source}")
             }
             LogError::OutOfSequence { expected, got } => write!(f, "log expected command {expected}, got {got}"),
+            LogError::Unfinished => write!(f, "a commit began or ended while another one was not finished"),
             LogError::Unquarantined { seq, why } => {
                 write!(f, "command {seq} made the engine fail and cannot be quarantined: {why}")
             }

@@ -55,6 +55,7 @@ impl Journal {
             record: Vec::new(),
             appended: recovery.last,
             durable: recovery.last,
+            unfinished: None,
             is_poisoned: false,
             quarantined: recovery.quarantined.clone(),
         };

@@ -47,6 +47,11 @@ pub trait File: Send {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns once every earlier write would survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
+    /// Returns another handle to the same file, for a sync on another thread. If both handles sync
+    /// at the same time, an error of the device may be reported to one of them only.
+    fn duplicate(&self) -> io::Result<Box<dyn File>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     fn identity(&self) -> io::Result<FileIdentity> {
         Ok(FileIdentity::default())
     }

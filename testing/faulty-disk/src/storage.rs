@@ -268,6 +268,10 @@ impl File for Handle {
         })
     }
 
+    fn duplicate(&self) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(Handle { world: Arc::clone(&self.world), inode: self.inode }))
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.with(|world, index| {
             world.begin()?;
