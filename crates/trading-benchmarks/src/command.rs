@@ -161,7 +161,7 @@ struct HawkesArguments {
     /// Orders per second over all clients in mode pipelined.
     #[arg(long, value_name = "N", default_value = "50000")]
     rate: NonZeroU64,
-    /// Commands in one commit in mode inprocess.
+    /// Fewest orders in one commit in mode inprocess. A slow sync makes the next commit larger.
     #[arg(long, value_name = "N", default_value = "4096")]
     group: NonZeroUsize,
     /// Seed of the processes.

@@ -5,6 +5,7 @@
 //! Start at    [`JournalBenchmark::run`].
 
 mod command_flow;
+mod sync_thread;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use pitwire_venue::{EventQueue, LogBackend, Maintenance, Sequencer, Venue, captu
 
 use crate::BenchProgress;
 use command_flow::CommandFlow;
+pub use sync_thread::SyncThread;
 
 /// Live orders during the throughput runs.
 const LIVE: usize = 20_000;

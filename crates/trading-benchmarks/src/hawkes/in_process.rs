@@ -1,34 +1,43 @@
 //! The orders in this process: engine, hash of its events, and journal.
 //!
-//! Holds       an order is drawn from the book as it is when the order is entered. A second engine
-//!             makes the orders outside the clock.
+//! Does        execute orders while the disk syncs the orders before them.
+//! Holds       1. an order is drawn from the book as it is when the order is entered. A second
+//!                engine makes the orders outside the clock;
+//!             2. the latency of an order ends when its commit is durable.
 //! Start at    [`run`].
 
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pitwire_benchmarks::BenchProgress;
-use pitwire_benchmarks::journal::SegmentMaker;
+use pitwire_benchmarks::journal::{SegmentMaker, SyncThread};
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_configuration::{AccountDef, CurrencyDef, InstrumentDef, SelfMatchDef, Setup, setup_commands};
 use pitwire_disk::DirectoryStorage;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
-use pitwire_journal::{Journal, OutputHash, Storage};
+use pitwire_journal::{Journal, JournalConfig, LogError, OutputHash, Storage};
 use pitwire_model::{AccountId, Command, Event, InstrumentId, NewOrder, Seq, VenueNanos};
 use pitwire_order_flow::{Kernel, PaperClient, ParameterSet, Proposal, SEEDS, TopOfBook};
-use pitwire_venue::{LogBackend, Sequencer, journal_config};
+use pitwire_venue::{Sequencer, journal_config};
 
 use super::plan::{HawkesRow, RowPlan};
 
 /// Venue time of the first command, in nanoseconds since 1970.
 const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
-/// Commands that are made at a time, before they are timed.
-const CHUNK: u64 = 65_536;
+/// Orders that are made at a time, before they are timed. The clock runs until the last commit of a
+/// chunk is durable.
+const CHUNK: u64 = 262_144;
+/// Orders between two looks at the running sync.
+const LOOK_EVERY: usize = 64;
+/// Orders in one commit at most, as a multiple of the fewest. Then the clock waits for the sync.
+const LARGEST_COMMIT: usize = 4;
 
-/// Runs one row with its journal in `directory`.
+/// Runs one row with its journal in `directory`. A commit has at least `group` orders, and more if
+/// the sync of the one before takes longer.
 ///
 /// # Errors
 ///
@@ -40,11 +49,21 @@ pub fn run(
     directory: &Path,
     progress: &BenchProgress,
 ) -> Result<HawkesRow, Failure> {
+    run_with(journal_config(), plan, seed, group, directory, progress)
+}
+
+fn run_with(
+    config: JournalConfig,
+    plan: RowPlan,
+    seed: u64,
+    group: usize,
+    directory: &Path,
+    progress: &BenchProgress,
+) -> Result<HawkesRow, Failure> {
     let mut source = OrderSource::new(plan, seed)?;
     let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
-    let (journal, _) = Journal::open(storage, journal_config())?;
-    let log = LogBackend::Disk(Box::new(journal));
-    let mut sequencer = Sequencer::resume(Engine::new(), log, Seq(0), START);
+    let (journal, _) = Journal::open(storage, config)?;
+    let mut sequencer = Sequencer::resume(Engine::new(), journal, Seq(0), START);
     let (mut chain, mut events) = (OutputChain::new(), Vec::new());
     for command in source.setup.drain(..) {
         let stamped = sequencer.submit(START, command, &mut events)?;
@@ -52,46 +71,120 @@ pub fn run(
         events.clear();
     }
     sequencer.commit(OutputHash(chain.seal()))?;
-    let mut segments = SegmentMaker::default();
-    if let Some(journal) = sequencer.log_mut().journal_mut() {
-        // A running venue has prepared its next segment. Later ones are prepared during the run.
-        segments.start_wanted(journal)?;
-        segments.finish(journal)?;
-    }
-    let (mut latencies, mut seconds, mut refused) = (Latencies::new(), 0.0, 0);
+    let mut commits = Commits::new(group);
+    // A running venue has prepared its next segment. Later ones are prepared during the run.
+    commits.segments.start_wanted(sequencer.log_mut())?;
+    commits.segments.finish(sequencer.log_mut())?;
     let total = plan.orders();
-    let (mut done, mut entered_at) = (0, Vec::with_capacity(group));
+    let (mut seconds, mut refused, mut done) = (0.0, 0, 0);
     while done < total {
-        let commands = source.make(CHUNK.min(total - done))?;
-        let made = commands.len() as u64;
-        done += made;
-        let mut left = commands.into_iter();
-        while left.len() > 0 {
-            let begun = Instant::now();
-            for (at, command) in left.by_ref().take(group) {
-                entered_at.push(Instant::now());
-                let stamped = sequencer.submit(at, command, &mut events)?;
-                chain.absorb(&stamped, &events);
-                refused += u64::from(events.iter().any(|event| matches!(event, Event::Rejected { .. })));
-                events.clear();
-            }
-            sequencer.commit(OutputHash(chain.seal()))?;
-            let durable_at = Instant::now();
-            seconds += (durable_at - begun).as_secs_f64();
-            entered_at.drain(..).for_each(|entered| latencies.record(nanoseconds(durable_at - entered)));
-            if let Some(journal) = sequencer.log_mut().journal_mut() {
-                segments.start_wanted(journal)?;
+        let orders = source.make(CHUNK.min(total - done))?;
+        done += orders.len() as u64;
+        let begun = Instant::now();
+        for (number, order) in (1..).zip(&orders) {
+            commits.entered_at.push(Instant::now());
+            let stamped = sequencer.submit(order.at, order.command(), &mut events)?;
+            chain.absorb(&stamped, &events);
+            refused += u64::from(events.iter().any(|event| matches!(event, Event::Rejected { .. })));
+            events.clear();
+            if number % LOOK_EVERY == 0 {
+                commits.advance(sequencer.log_mut(), &mut chain)?;
             }
         }
-        progress.add(made);
+        commits.finish_all(sequencer.log_mut(), &mut chain)?;
+        seconds += begun.elapsed().as_secs_f64();
+        progress.add(orders.len() as u64);
     }
-    if let Some(journal) = sequencer.log_mut().journal_mut() {
-        segments.finish(journal)?;
+    let mut journal = sequencer.into_log();
+    commits.segments.finish(&mut journal)?;
+    journal.close()?;
+    Ok(HawkesRow { plan, orders: total, refused, seconds, latencies: commits.latencies })
+}
+
+/// The commits of a row: the sync of one runs while the orders of the next are executed.
+struct Commits {
+    sync: SyncThread,
+    segments: SegmentMaker,
+    /// Fewest orders in a commit.
+    group: usize,
+    /// Entry times of the orders whose commit has not begun.
+    entered_at: Vec<Instant>,
+    /// Entry times of the orders whose sync runs.
+    syncing: Vec<Instant>,
+    is_syncing: bool,
+    latencies: Latencies,
+}
+
+impl Commits {
+    fn new(group: usize) -> Self {
+        Commits {
+            sync: SyncThread::default(),
+            segments: SegmentMaker::default(),
+            group,
+            entered_at: Vec::with_capacity(LARGEST_COMMIT * group),
+            syncing: Vec::with_capacity(LARGEST_COMMIT * group),
+            is_syncing: false,
+            latencies: Latencies::new(),
+        }
     }
-    if let LogBackend::Disk(journal) = sequencer.into_log() {
-        journal.close()?;
+
+    /// Takes the end of a sync, and begins the next commit if it has enough orders.
+    fn advance(&mut self, journal: &mut Journal, chain: &mut OutputChain) -> Result<(), LogError> {
+        if self.is_syncing {
+            let is_full = self.entered_at.len() >= LARGEST_COMMIT * self.group;
+            let outcome = if is_full { Some(self.sync.wait()) } else { self.sync.poll() };
+            let Some(outcome) = outcome else { return Ok(()) };
+            journal.finish_commit(outcome)?;
+            self.acknowledge();
+            self.segments.start_wanted(journal)?;
+        }
+        if self.entered_at.len() >= self.group { self.begin(journal, chain) } else { Ok(()) }
     }
-    Ok(HawkesRow { plan, orders: total, refused, seconds, latencies })
+
+    fn begin(&mut self, journal: &mut Journal, chain: &mut OutputChain) -> Result<(), LogError> {
+        if let Some(job) = journal.start_commit(OutputHash(chain.seal()))? {
+            self.sync.start(job)?;
+            self.is_syncing = true;
+            mem::swap(&mut self.entered_at, &mut self.syncing);
+        }
+        Ok(())
+    }
+
+    /// Records the orders of a commit that has become durable.
+    fn acknowledge(&mut self) {
+        self.is_syncing = false;
+        let durable_at = Instant::now();
+        let latencies = &mut self.latencies;
+        self.syncing.drain(..).for_each(|entered| latencies.record(nanoseconds(durable_at - entered)));
+    }
+
+    /// Waits until every order is durable.
+    fn finish_all(&mut self, journal: &mut Journal, chain: &mut OutputChain) -> Result<(), LogError> {
+        loop {
+            if self.is_syncing {
+                journal.finish_commit(self.sync.wait())?;
+                self.acknowledge();
+            }
+            if self.entered_at.is_empty() {
+                return Ok(());
+            }
+            self.begin(journal, chain)?;
+        }
+    }
+}
+
+/// An order before it is entered.
+struct PlannedOrder {
+    at: VenueNanos,
+    stock: usize,
+    client: usize,
+    proposal: Proposal,
+}
+
+impl PlannedOrder {
+    fn command(&self) -> Command {
+        order(self.stock, self.client, self.proposal)
+    }
 }
 
 /// Makes the orders on a second engine.
@@ -122,20 +215,20 @@ impl OrderSource {
         Ok(source)
     }
 
-    /// Returns the next `count` orders with their times.
-    fn make(&mut self, count: u64) -> Result<Vec<(VenueNanos, Command)>, Failure> {
+    /// Returns the next `count` orders.
+    fn make(&mut self, count: u64) -> Result<Vec<PlannedOrder>, Failure> {
         /// Events in a row without an order. The book then has nothing to trade with.
         const IDLE_EVENTS_MAX: u32 = 10_000;
         let mut made = Vec::new();
         let mut idle_events = 0;
         while (made.len() as u64) < count {
             let next = (0..self.clients.len()).min_by_key(|client| self.clients[*client].next_due());
-            let number = next.ok_or_else(|| Failure::new("no client"))?;
-            let stock = number % self.stocks;
+            let client = next.ok_or_else(|| Failure::new("no client"))?;
+            let stock = client % self.stocks;
             let market = self.engine.market(instrument(stock));
             let book = market.map(TopOfBook::of).unwrap_or_default();
-            let at = VenueNanos(START.0 + self.clients[number].next_due().0);
-            let Some(proposal) = self.clients[number].propose(&book) else {
+            let at = VenueNanos(START.0 + self.clients[client].next_due().0);
+            let Some(proposal) = self.clients[client].propose(&book) else {
                 idle_events += 1;
                 if idle_events > IDLE_EVENTS_MAX {
                     return Err(Failure::new("the book is full or empty, so no client can trade"));
@@ -143,9 +236,9 @@ impl OrderSource {
                 continue;
             };
             idle_events = 0;
-            let command = order(stock, number, proposal);
-            self.apply(at, command.clone());
-            made.push((at, command));
+            let planned = PlannedOrder { at, stock, client, proposal };
+            self.apply(at, planned.command());
+            made.push(planned);
         }
         Ok(made)
     }
@@ -203,11 +296,15 @@ fn definitions(plan: RowPlan) -> Setup {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_journal::Log;
+    use pitwire_model::SequencedCommand;
+
     use super::*;
 
     fn trades_and_orders(plan: RowPlan) -> (usize, usize) {
         let mut source = OrderSource::new(plan, 7).unwrap();
-        let commands = source.make(2_000).unwrap();
+        let orders = source.make(2_000).unwrap();
+        let commands = orders.iter().map(|order| (order.at, order.command()));
         let (mut engine, mut events, mut seq) = (Engine::new(), Vec::new(), Seq(0));
         for (at, command) in source.setup.iter().map(|command| (START, command.clone())).chain(commands) {
             seq = seq.next();
@@ -227,5 +324,21 @@ mod tests {
             let (trades, accepted) = trades_and_orders(RowPlan { clients, stocks, orders_per_client: 2_000 });
             assert!(trades > 100 && accepted > 1_000, "{clients} on {stocks}: {trades} trades, {accepted} accepted");
         }
+    }
+    #[test]
+    fn journal_has_every_order_and_every_order_a_latency() {
+        let directory = std::env::temp_dir().join(format!("pitwire-in-process-{}", std::process::id()));
+        let plan = RowPlan { clients: 2, stocks: 2, orders_per_client: 1_000 };
+        // Commits of 7 orders and more: most of them wait for the sync before. Segments end often.
+        let config = JournalConfig { segment_bytes: 64 << 10, group_bytes: 32 << 10, ..journal_config() };
+        let row = run_with(config.clone(), plan, 7, 7, &directory, &BenchProgress::default()).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(&directory).unwrap());
+        let (journal, _) = Journal::open(storage, config).unwrap();
+        let mut orders = 0;
+        let mut count = |entry: SequencedCommand| orders += u64::from(matches!(entry.command, Command::Enter(_)));
+        journal.follow_from(Seq(1), &mut count).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let seeds = (plan.stocks * SEEDS.len()) as u64;
+        assert_eq!((orders, row.orders, row.latencies.histogram().len()), (2_000 + seeds, 2_000, 2_000));
     }
 }

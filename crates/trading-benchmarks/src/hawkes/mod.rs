@@ -35,7 +35,7 @@ pub struct HawkesBenchmark {
     pub seed: u64,
     /// Orders per second over all clients, in mode `pipelined`.
     pub rate: NonZeroU64,
-    /// Commands in one commit, in mode `inprocess`.
+    /// Fewest orders in one commit, in mode `inprocess`.
     pub group: usize,
     pub threads: ThreadModel,
     pub workers: usize,
