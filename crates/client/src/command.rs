@@ -1,5 +1,6 @@
 //! Commands from the handles of a connection to its task.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -7,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use crate::Error;
+use crate::pipeline::PipelineSink;
 use crate::queue::NoticeQueue;
 
 /// Result of a call: the venue's JSON unchanged.
@@ -36,10 +38,37 @@ impl CallProgress {
 pub(crate) struct QueuedCall {
     /// Index of the agent whose access token the call carries.
     pub agent: Option<usize>,
-    pub method: String,
+    pub method: Cow<'static, str>,
     pub params: Box<RawValue>,
-    pub progress: CallProgress,
-    pub answer: oneshot::Sender<CallResult>,
+    pub answer: AnswerSink,
+}
+
+/// The receiver of an answer.
+pub(crate) enum AnswerSink {
+    /// A caller that waits for this answer alone, and may give the call up before it is sent.
+    Caller {
+        progress: CallProgress,
+        answer: oneshot::Sender<CallResult>,
+    },
+    Pipeline(PipelineSink),
+}
+
+impl AnswerSink {
+    /// Marks the call as sent. Returns false if the caller has given it up.
+    pub fn begin_sending(&self) -> bool {
+        match self {
+            AnswerSink::Caller { progress, .. } => progress.begin_sending(),
+            AnswerSink::Pipeline(_) => true,
+        }
+    }
+
+    pub fn send(self, result: CallResult) {
+        match self {
+            // The caller may have stopped waiting.
+            AnswerSink::Caller { answer, .. } => drop(answer.send(result)),
+            AnswerSink::Pipeline(mut sink) => sink.send(result),
+        }
+    }
 }
 
 pub(crate) enum ConnectionCommand {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::command::{CallProgress, CallResult, ConnectionCommand, QueuedCall};
+use crate::command::{AnswerSink, CallProgress, CallResult, ConnectionCommand, QueuedCall};
 use crate::driver::{ConnectionState, Driver, TOO_MANY_REQUESTS, wall_clock_us};
 use crate::message::raw;
 use crate::pause::GrowingPause;
@@ -93,6 +93,10 @@ impl VenueConnection {
     /// Returns the state and follows its changes.
     pub fn state(&self) -> watch::Receiver<ConnectionState> {
         self.state.clone()
+    }
+
+    pub(crate) fn commands(&self) -> &mpsc::Sender<ConnectionCommand> {
+        &self.commands
     }
 
     /// Returns [`Settings::timeout`].
@@ -189,7 +193,8 @@ impl VenueConnection {
     ) -> CallResult {
         let progress = CallProgress::default();
         let (answer, mut answered) = oneshot::channel();
-        let call = QueuedCall { agent, method: method.into(), params, progress: progress.clone(), answer };
+        let answer = AnswerSink::Caller { progress: progress.clone(), answer };
+        let call = QueuedCall { agent, method: method.to_owned().into(), params, answer };
         let silent = || format!("nothing in {:?}", self.timeout);
         match timeout_at(deadline.into(), self.commands.send(ConnectionCommand::Call(call))).await {
             Err(_) => return Err(not_sent(method, "too many calls wait already")),

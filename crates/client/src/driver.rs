@@ -1,5 +1,6 @@
 //! The task of a connection: it owns the socket, sends calls, matches answers, and reconnects.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::command::{CallResult, ConnectionCommand, QueuedCall};
+use crate::command::{AnswerSink, CallProgress, CallResult, ConnectionCommand, QueuedCall};
 use crate::message::{ServerMessage, call_text, raw};
 use crate::pause::GrowingPause;
 use crate::queue::{Notice, NoticeQueue, SubscriptionEvent};
@@ -59,7 +60,7 @@ struct SentRequest {
 
 /// The use of an answer.
 enum AnswerUse {
-    Call { method: String, answer: oneshot::Sender<CallResult> },
+    Call { method: Cow<'static, str>, answer: AnswerSink },
     Subscribe { channel: String, queue: Arc<NoticeQueue>, answer: oneshot::Sender<Result<(), Error>> },
     Refresh { channel: String },
     Ignored,
@@ -305,19 +306,19 @@ impl Driver {
     fn execute(&mut self, socket: &mut Socket, command: ConnectionCommand) -> Result<(), Error> {
         match command {
             ConnectionCommand::Call(call) => {
-                if !call.progress.begin_sending() {
+                if !call.answer.begin_sending() {
                     return Ok(());
                 }
                 let params = match call.agent.map(|agent| self.with_token(agent, &call)) {
                     None => call.params,
                     Some(Ok(params)) => params,
                     Some(Err(error)) => {
-                        drop(call.answer.send(Err(error)));
+                        call.answer.send(Err(error));
                         return Ok(());
                     }
                 };
-                let pending = AnswerUse::Call { method: call.method.clone(), answer: call.answer };
-                self.send(socket, &call.method, &params, pending)
+                let text = self.next_text(&call.method, &params)?;
+                self.send_text(socket, text, AnswerUse::Call { method: call.method, answer: call.answer })
             }
             ConnectionCommand::Subscribe { channel, queue, answer } => {
                 if is_private(&channel) && !self.settings.agents.is_empty() {
@@ -353,7 +354,7 @@ impl Driver {
 
     /// Returns the parameters of a call with the access token of an agent.
     fn with_token(&self, agent: usize, call: &QueuedCall) -> Result<Box<RawValue>, Error> {
-        let not_sent = |cause: &str| Error::NotSent { method: call.method.clone(), cause: cause.into() };
+        let not_sent = |cause: &str| Error::NotSent { method: call.method.to_string(), cause: cause.into() };
         let token = self.tokens.get(agent).ok_or_else(|| not_sent("there is no such agent"))?;
         let token = raw(token).map_err(|error| Error::Garbled { what: error.to_string() })?;
         let fields = call.params.get().trim().strip_prefix('{').map(str::trim_start);
@@ -370,10 +371,18 @@ impl Driver {
     }
 
     fn send(&mut self, socket: &mut Socket, method: &str, params: &RawValue, pending: AnswerUse) -> Result<(), Error> {
-        let id = self.next_id;
+        let text = self.next_text(method, params)?;
+        self.send_text(socket, text, pending)
+    }
+
+    /// Returns the text of the next call.
+    fn next_text(&self, method: &str, params: &RawValue) -> Result<String, Error> {
+        call_text(self.next_id, method, params).map_err(|error| Error::Garbled { what: error.to_string() })
+    }
+
+    fn send_text(&mut self, socket: &mut Socket, text: String, pending: AnswerUse) -> Result<(), Error> {
+        self.pending.insert(self.next_id, SentRequest { sent_at: Instant::now(), pending });
         self.next_id += 1;
-        self.pending.insert(id, SentRequest { sent_at: Instant::now(), pending });
-        let text = call_text(id, method, params).map_err(|error| Error::Garbled { what: error.to_string() })?;
         self.has_unsent = true;
         Pin::new(socket).start_send(Message::text(text)).map_err(|error| lost(&error))
     }
@@ -382,7 +391,8 @@ impl Driver {
     async fn ask<P: Serialize>(&mut self, socket: &mut Socket, method: &str, params: &P) -> CallResult {
         let params = raw(params).map_err(|error| Error::Garbled { what: error.to_string() })?;
         let (answer, mut answered) = oneshot::channel();
-        self.send(socket, method, &params, AnswerUse::Call { method: method.into(), answer })?;
+        let answer = AnswerSink::Caller { progress: CallProgress::default(), answer };
+        self.send(socket, method, &params, AnswerUse::Call { method: method.to_owned().into(), answer })?;
         let patience = self.settings.timeout;
         let unanswered = Error::Unanswered { method: method.into(), cause: format!("nothing in {patience:?}") };
         let work = async {
@@ -455,8 +465,7 @@ impl Driver {
             Err(_) => false,
         };
         match pending {
-            // The caller may have stopped waiting.
-            AnswerUse::Call { answer, .. } => drop(answer.send(result)),
+            AnswerUse::Call { answer, .. } => answer.send(result),
             AnswerUse::Subscribe { channel, queue, answer } => {
                 if grants(&result, &channel) {
                     drop(answer.send(Ok(())));
@@ -505,12 +514,20 @@ impl Driver {
         // A caller gives up at about the time when its request is overdue.
         let before = self.pending.len();
         self.pending.retain(|_, request| {
-            let has_caller = match &request.pending {
-                AnswerUse::Call { answer, .. } => !answer.is_closed(),
+            let is_overdue = is_overdue(request);
+            let has_caller = match &mut request.pending {
+                AnswerUse::Call { answer: AnswerSink::Caller { answer, .. }, .. } => !answer.is_closed(),
+                AnswerUse::Call { method, answer: AnswerSink::Pipeline(sink) } => {
+                    if is_overdue {
+                        let cause = format!("nothing in {patience:?}");
+                        sink.send(Err(Error::Unanswered { method: method.to_string(), cause }));
+                    }
+                    false
+                }
                 AnswerUse::Subscribe { answer, .. } => !answer.is_closed(),
                 AnswerUse::Refresh { .. } | AnswerUse::Ignored => false,
             };
-            has_caller || !is_overdue(request)
+            has_caller || !is_overdue
         });
         let overdue = u32::try_from(before - self.pending.len()).unwrap_or(u32::MAX);
         self.unanswered = self.unanswered.saturating_add(overdue);
@@ -538,7 +555,7 @@ impl Driver {
         for (_, SentRequest { pending, .. }) in std::mem::take(&mut self.pending) {
             let unanswered = |method: &str| Error::Unanswered { method: method.into(), cause: cause.into() };
             match pending {
-                AnswerUse::Call { method, answer } => drop(answer.send(Err(unanswered(&method)))),
+                AnswerUse::Call { method, answer } => answer.send(Err(unanswered(&method))),
                 AnswerUse::Subscribe { channel, answer, .. } => {
                     self.channels.remove(&channel);
                     drop(answer.send(Err(unanswered("public/subscribe"))));

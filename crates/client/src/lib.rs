@@ -15,6 +15,7 @@
 //!
 //! A [`Trader`] has a connection for its orders alone. Use another connection for market data, so
 //! that a flood of data delays no order. An [`OrderPool`] divides orders among several connections.
+//! A [`CallPipeline`] sends many calls without waiting for their answers.
 //!
 //! ```no_run
 //! use pitwire_client::{BookEvent, BookSubscription, Settings, VenueConnection};
@@ -69,6 +70,7 @@ mod order_pool;
 mod order_tracker;
 mod orders;
 mod pause;
+mod pipeline;
 mod queue;
 mod settings;
 mod trader;
@@ -88,6 +90,7 @@ pub use order_tracker::EntryState;
 pub use orders::{
     Cancel, EditRequest, OrderParams, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice,
 };
+pub use pipeline::{CallPipeline, PipelinedAnswer};
 pub use queue::{Notice, SubscriptionEvent};
 pub use settings::{Reconnect, Settings};
 pub use trader::Trader;
