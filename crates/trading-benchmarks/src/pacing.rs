@@ -76,12 +76,22 @@ impl DueTimes {
         if self.next == self.count {
             return Ok(None);
         }
-        let due = self.start + due_after(self.rate, self.next);
+        self.wait().await?;
+        self.next += 1;
+        Ok(Some(self.due(self.next - 1)))
+    }
+
+    /// Waits until the next request is due, and does not count it as sent. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`DueTimes::next`].
+    pub async fn wait(&mut self) -> Result<(), Error> {
         loop {
-            let wait = due.saturating_duration_since(Instant::now());
+            let wait = self.due(self.next).saturating_duration_since(Instant::now());
             if wait.is_zero() {
-                self.next += 1;
-                return Ok(Some(due));
+                return Ok(());
             }
             if self.set_for != Some(self.next) {
                 self.set(wait).map_err(no_timer)?;
@@ -89,6 +99,23 @@ impl DueTimes {
             }
             self.timer.readable().await.map_err(no_timer)?.clear_ready();
         }
+    }
+
+    /// Returns whether a request is due.
+    pub fn is_due(&self) -> bool {
+        self.next < self.count && self.due(self.next) <= Instant::now()
+    }
+
+    /// Returns the number of the next request if it is due, which then counts as sent.
+    pub fn take_due(&mut self) -> Option<u64> {
+        let number = self.is_due().then_some(self.next)?;
+        self.next += 1;
+        Some(number)
+    }
+
+    /// Returns the due time of a request. The first one has the number 0.
+    pub fn due(&self, number: u64) -> Instant {
+        self.start + due_after(self.rate, number)
     }
 
     fn set(&self, wait: Duration) -> io::Result<()> {

@@ -1,9 +1,7 @@
 //! The orders in this process: engine, hash of its events, and journal.
 //!
 //! Does        execute orders while the disk syncs the orders before them.
-//! Holds       1. an order is drawn from the book as it is when the order is entered. A second
-//!                engine makes the orders outside the clock;
-//!             2. the latency of an order ends when its commit is durable.
+//! Holds       the latency of an order ends when its commit is durable.
 //! Start at    [`run`].
 
 use std::mem;
@@ -14,20 +12,17 @@ use std::time::Instant;
 use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::journal::{SegmentMaker, SyncThread};
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
-use pitwire_configuration::{AccountDef, CurrencyDef, InstrumentDef, SelfMatchDef, Setup, setup_commands};
 use pitwire_disk::DirectoryStorage;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, JournalConfig, LogError, OutputHash, Storage};
-use pitwire_model::{AccountId, Command, Event, InstrumentId, NewOrder, Seq, VenueNanos};
-use pitwire_order_flow::{Kernel, PaperClient, ParameterSet, Proposal, SEEDS, TopOfBook};
+use pitwire_model::{Event, Seq};
 use pitwire_venue::{Sequencer, journal_config};
 
+use super::order_source::{OrderSource, START};
 use super::plan::{HawkesRow, RowPlan};
 
-/// Venue time of the first command, in nanoseconds since 1970.
-const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
 /// Orders that are made at a time, before they are timed. The clock runs until the last commit of a
 /// chunk is durable.
 const CHUNK: u64 = 262_144;
@@ -65,7 +60,7 @@ fn run_with(
     let (journal, _) = Journal::open(storage, config)?;
     let mut sequencer = Sequencer::resume(Engine::new(), journal, Seq(0), START);
     let (mut chain, mut events) = (OutputChain::new(), Vec::new());
-    for command in source.setup.drain(..) {
+    for command in source.take_setup() {
         let stamped = sequencer.submit(START, command, &mut events)?;
         chain.absorb(&stamped, &events);
         events.clear();
@@ -173,158 +168,14 @@ impl Commits {
     }
 }
 
-/// An order before it is entered.
-struct PlannedOrder {
-    at: VenueNanos,
-    stock: usize,
-    client: usize,
-    proposal: Proposal,
-}
-
-impl PlannedOrder {
-    fn command(&self) -> Command {
-        order(self.stock, self.client, self.proposal)
-    }
-}
-
-/// Makes the orders on a second engine.
-struct OrderSource {
-    /// Commands that precede the orders.
-    setup: Vec<Command>,
-    engine: Engine,
-    last: Seq,
-    clients: Vec<PaperClient>,
-    stocks: usize,
-    events: Vec<Event>,
-}
-
-impl OrderSource {
-    fn new(plan: RowPlan, seed: u64) -> Result<OrderSource, Failure> {
-        let kernel = Kernel::published(ParameterSet::AsLoaded);
-        let client = |number: usize| PaperClient::new(&kernel, seed, number as u64);
-        let clients = (0..plan.clients).map(client).collect::<Result<Vec<_>, _>>();
-        let clients = clients.map_err(|error| Failure::new(error.to_string()))?;
-        let mut setup = setup_commands(&definitions(plan), &Engine::new())?;
-        let stocks = (0..plan.stocks).flat_map(|stock| SEEDS.map(|seed| order(stock, stock, seed)));
-        setup.extend(stocks);
-        let engine = Engine::new();
-        let mut source = OrderSource { setup, engine, last: Seq(0), clients, stocks: plan.stocks, events: Vec::new() };
-        for command in source.setup.clone() {
-            source.apply(START, command);
-        }
-        Ok(source)
-    }
-
-    /// Returns the next `count` orders.
-    fn make(&mut self, count: u64) -> Result<Vec<PlannedOrder>, Failure> {
-        /// Events in a row without an order. The book then has nothing to trade with.
-        const IDLE_EVENTS_MAX: u32 = 10_000;
-        let mut made = Vec::new();
-        let mut idle_events = 0;
-        while (made.len() as u64) < count {
-            let next = (0..self.clients.len()).min_by_key(|client| self.clients[*client].next_due());
-            let client = next.ok_or_else(|| Failure::new("no client"))?;
-            let stock = client % self.stocks;
-            let market = self.engine.market(instrument(stock));
-            let book = market.map(TopOfBook::of).unwrap_or_default();
-            let at = VenueNanos(START.0 + self.clients[client].next_due().0);
-            let Some(proposal) = self.clients[client].propose(&book) else {
-                idle_events += 1;
-                if idle_events > IDLE_EVENTS_MAX {
-                    return Err(Failure::new("the book is full or empty, so no client can trade"));
-                }
-                continue;
-            };
-            idle_events = 0;
-            let planned = PlannedOrder { at, stock, client, proposal };
-            self.apply(at, planned.command());
-            made.push(planned);
-        }
-        Ok(made)
-    }
-
-    fn apply(&mut self, at: VenueNanos, mut command: Command) {
-        self.last = self.last.next();
-        if let Command::Enter(order) = &mut command {
-            order.id = pitwire_model::OrderId(self.last.0);
-        }
-        self.engine.apply(&pitwire_model::SequencedCommand { seq: self.last, at, command }, &mut self.events);
-        self.events.clear();
-    }
-}
-
-fn instrument(stock: usize) -> InstrumentId {
-    InstrumentId(u32::try_from(stock).unwrap_or(u32::MAX))
-}
-
-fn order(stock: usize, client: usize, proposal: Proposal) -> Command {
-    Command::Enter(NewOrder {
-        account: AccountId(u32::try_from(client).unwrap_or(u32::MAX)),
-        instrument: instrument(stock),
-        side: proposal.side,
-        order_type: proposal.order_type,
-        lots: proposal.lots,
-        tif: proposal.tif,
-        ..NewOrder::PLAIN
-    })
-}
-
-/// Returns stocks in cents, and clients with unlimited credit whose orders trade with each other.
-fn definitions(plan: RowPlan) -> Setup {
-    let mut currencies = vec![CurrencyDef { name: "ZAR".into(), decimals: 2 }];
-    let mut instruments = Vec::new();
-    for stock in 0..plan.stocks {
-        currencies.push(CurrencyDef { name: format!("S{stock}"), decimals: 0 });
-        instruments.push(InstrumentDef {
-            name: format!("S{stock}_ZAR"),
-            base: format!("S{stock}"),
-            quote: "ZAR".into(),
-            tick: "0.01".into(),
-            lot: "1".into(),
-            start_price: "250.45".into(),
-            ..InstrumentDef::default()
-        });
-    }
-    let account = |number| AccountDef {
-        name: format!("client-{number}"),
-        house: true,
-        self_match: SelfMatchDef::None,
-        ..AccountDef::default()
-    };
-    Setup { currencies, instruments, accounts: (0..plan.clients).map(account).collect(), ..Setup::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use pitwire_journal::Log;
-    use pitwire_model::SequencedCommand;
+    use pitwire_model::{Command, SequencedCommand};
+    use pitwire_order_flow::SEEDS;
 
     use super::*;
 
-    fn trades_and_orders(plan: RowPlan) -> (usize, usize) {
-        let mut source = OrderSource::new(plan, 7).unwrap();
-        let orders = source.make(2_000).unwrap();
-        let commands = orders.iter().map(|order| (order.at, order.command()));
-        let (mut engine, mut events, mut seq) = (Engine::new(), Vec::new(), Seq(0));
-        for (at, command) in source.setup.iter().map(|command| (START, command.clone())).chain(commands) {
-            seq = seq.next();
-            let mut command = command;
-            if let Command::Enter(order) = &mut command {
-                order.id = pitwire_model::OrderId(seq.0);
-            }
-            engine.apply(&pitwire_model::SequencedCommand { seq, at, command }, &mut events);
-        }
-        let count = |is_one: fn(&Event) -> bool| events.iter().filter(|event| is_one(event)).count();
-        (count(|event| matches!(event, Event::Trade { .. })), count(|event| matches!(event, Event::Accepted { .. })))
-    }
-
-    #[test]
-    fn clients_trade_in_every_scenario() {
-        for (clients, stocks) in [(1, 1), (4, 4), (8, 1)] {
-            let (trades, accepted) = trades_and_orders(RowPlan { clients, stocks, orders_per_client: 2_000 });
-            assert!(trades > 100 && accepted > 1_000, "{clients} on {stocks}: {trades} trades, {accepted} accepted");
-        }
-    }
     #[test]
     fn journal_has_every_order_and_every_order_a_latency() {
         let directory = std::env::temp_dir().join(format!("pitwire-in-process-{}", std::process::id()));

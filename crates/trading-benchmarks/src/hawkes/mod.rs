@@ -6,6 +6,7 @@
 //! Start at    [`HawkesBenchmark::run`].
 
 mod in_process;
+mod order_source;
 mod plan;
 mod published;
 mod report;

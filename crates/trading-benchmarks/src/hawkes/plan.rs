@@ -9,7 +9,8 @@ pub enum HawkesMode {
     /// Over the wire. A client waits for a market-data update before its next order. The latency
     /// ends when the update is in the client's book.
     Paper,
-    /// Over the wire, at the rate of --rate. The latency is from the due time to the answer.
+    /// Over the wire, at the rate of --rate. The latency is from the due time to the answer. The
+    /// orders are drawn before the first one is due.
     Pipelined,
     /// In this process: the engine, the hash of its events and the journal on disk. The latency is
     /// from the order to the end of its commit.

@@ -7,8 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::FutureExt;
 use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_client::{
@@ -23,6 +22,8 @@ use crate::pacing::DueTimes;
 
 /// Longest wait for the answer and the market-data update of one order.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Orders that are sent before the client looks at answers and market data.
+const ORDERS_PER_WRITE: usize = 64;
 /// Events that are drawn for one order. An event without an order needs a book to trade with.
 const EVENTS_PER_ORDER: usize = 100;
 
@@ -87,35 +88,53 @@ impl WireClient {
         Ok(figures)
     }
 
-    /// Sends `count` orders at a rate and does not wait for their answers.
+    /// Sends orders at a rate and does not wait for their answers. Orders that are due together
+    /// leave in one write, and the client reads all answers and updates that have arrived.
     ///
     /// # Errors
     ///
     /// Fails if the connection fails, or if an answer does not arrive.
-    pub async fn run_pipelined(mut self, count: u64, rate: NonZeroU64, start: Instant) -> Result<ClientFigures, Error> {
+    pub async fn run_pipelined(
+        mut self,
+        orders: &[Proposal],
+        rate: NonZeroU64,
+        start: Instant,
+    ) -> Result<ClientFigures, Error> {
         let mut figures = ClientFigures::new();
-        let mut due_times = DueTimes::new(rate, count, start)?;
-        let mut running = FuturesUnordered::new();
+        let mut due_times = DueTimes::new(rate, orders.len() as u64, start)?;
+        let mut calls = self.orders.pipeline();
+        let mut unsent = orders.iter();
         loop {
+            for _ in 0..ORDERS_PER_WRITE {
+                let Some(number) = due_times.take_due() else { break };
+                let Some(proposal) = unsent.next() else { break };
+                let request = self.request(*proposal);
+                calls.send(number, request.side.method(), &request.params()).await?;
+                figures.orders += 1;
+                self.progress.add(1);
+            }
+            while let Some(answer) = calls.try_next() {
+                figures.take(due_times.due(answer.number), answer.result.map(drop), Instant::now())?;
+            }
+            while let Some(event) = self.book.next().now_or_never() {
+                event?;
+            }
+            let is_sending = unsent.len() > 0;
+            if !is_sending && calls.pending() == 0 {
+                break;
+            }
+            if due_times.is_due() {
+                // The connections write and read now.
+                tokio::task::yield_now().await;
+                continue;
+            }
             tokio::select! {
                 event = self.book.next() => drop(event?),
-                due = due_times.next() => {
-                    let Some(due) = due? else { break };
-                    figures.orders += 1;
-                    self.progress.add(1);
-                    match self.propose() {
-                        Some(proposal) => {
-                            let (orders, request) = (self.orders.clone(), self.request(proposal));
-                            running.push(async move { (due, orders.enter(&request).await, Instant::now()) });
-                        }
-                        None => figures.refused += 1,
-                    }
+                is_due = due_times.wait(), if is_sending => is_due?,
+                Some(answer) = calls.next() => {
+                    figures.take(due_times.due(answer.number), answer.result.map(drop), Instant::now())?;
                 }
-                Some((due, answer, at)) = running.next() => figures.take(due, answer.map(drop), at)?,
             }
-        }
-        while let Some((due, answer, at)) = running.next().await {
-            figures.take(due, answer.map(drop), at)?;
         }
         figures.ended_at = Instant::now();
         Ok(figures)

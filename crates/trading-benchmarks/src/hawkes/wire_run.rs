@@ -10,11 +10,12 @@ use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::Latencies;
 use pitwire_client::{BookSubscription, Credentials, Error, Reconnect, Settings, VenueConnection};
 use pitwire_failure::Failure;
-use pitwire_order_flow::{Kernel, PaperClient, ParameterSet, SEEDS};
+use pitwire_order_flow::{Kernel, PaperClient, ParameterSet, Proposal, SEEDS};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use super::order_source::OrderSource;
 use super::plan::{HawkesRow, RowPlan};
 use super::wire_client::{ClientFigures, WireClient};
 use crate::client_threads::ClientThreads;
@@ -43,8 +44,15 @@ struct NewCredentials {
     client_secret: String,
 }
 
+/// Settings without timers: no heartbeats, and no comparison of books with the venue's.
 fn settings(url: &str, credentials: Credentials) -> Settings {
-    Settings { credentials: Some(credentials), reconnect: Reconnect::Never, heartbeat: None, ..Settings::new(url) }
+    Settings {
+        credentials: Some(credentials),
+        reconnect: Reconnect::Never,
+        heartbeat: None,
+        check_interval: None,
+        ..Settings::new(url)
+    }
 }
 
 fn stock_name(stock: usize) -> String {
@@ -58,6 +66,11 @@ impl WireLoad {
     ///
     /// Fails if the venue refuses the setup or stops to answer.
     pub async fn run(&self, threads: &ClientThreads, url: &str) -> Result<HawkesRow, Failure> {
+        // In mode `pipelined` the orders have fixed times, so they are drawn before the first one.
+        let orders = match self.rate {
+            Some(_) => OrderSource::new(self.plan, self.seed)?.make_in_turns(self.plan.orders_per_client)?,
+            None => Vec::new(),
+        };
         let secret = format!("{OPERATOR}-secret");
         let operator = VenueConnection::open(settings(url, Credentials::new(OPERATOR, secret))).await?;
         for stock in 0..self.plan.stocks {
@@ -84,13 +97,14 @@ impl WireLoad {
             }
             clients.push(client);
         }
-        Ok(self.measure(clients).await?)
+        Ok(self.measure(clients, orders).await?)
     }
 
-    async fn measure(&self, clients: Vec<WireClient>) -> Result<HawkesRow, Error> {
+    async fn measure(&self, clients: Vec<WireClient>, orders: Vec<Vec<Proposal>>) -> Result<HawkesRow, Error> {
         let (count, number_of_clients) = (self.plan.orders_per_client, clients.len() as u64);
         let mut running = JoinSet::new();
         let started = self.rate.map_or_else(Instant::now, |_| Instant::now() + LEAD);
+        let mut orders = orders.into_iter();
         for (number, client) in (0..).zip(clients) {
             match self.rate {
                 None => running.spawn(client.run_paper(count)),
@@ -98,7 +112,8 @@ impl WireLoad {
                     // The clients take turns, so that the orders of all have equal distances.
                     let start = started + Duration::from_nanos(number * 1_000_000_000 / rate.get());
                     let own = NonZeroU64::new(rate.get() / number_of_clients).unwrap_or(NonZeroU64::MIN);
-                    running.spawn(client.run_pipelined(count, own, start))
+                    let orders = orders.next().unwrap_or_default();
+                    running.spawn(async move { client.run_pipelined(&orders, own, start).await })
                 }
             };
         }
