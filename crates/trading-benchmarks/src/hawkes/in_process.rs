@@ -116,8 +116,8 @@ impl Commits {
             sync: SyncThread::default(),
             segments: SegmentMaker::default(),
             group,
-            entered_at: Vec::with_capacity(LARGEST_COMMIT * group),
-            syncing: Vec::with_capacity(LARGEST_COMMIT * group),
+            entered_at: Vec::new(),
+            syncing: Vec::new(),
             is_syncing: false,
             latencies: Latencies::new(),
         }
@@ -126,7 +126,7 @@ impl Commits {
     /// Takes the end of a sync, and begins the next commit if it has enough orders.
     fn advance(&mut self, journal: &mut Journal, chain: &mut OutputChain) -> Result<(), LogError> {
         if self.is_syncing {
-            let is_full = self.entered_at.len() >= LARGEST_COMMIT * self.group;
+            let is_full = self.entered_at.len() / LARGEST_COMMIT >= self.group;
             let outcome = if is_full { Some(self.sync.wait()) } else { self.sync.poll() };
             let Some(outcome) = outcome else { return Ok(()) };
             journal.finish_commit(outcome)?;
