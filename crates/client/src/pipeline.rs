@@ -1,7 +1,7 @@
 //! Calls that are sent one after another without waiting for the answers in between.
 //!
 //! Holds       1. Every call that was sent has exactly one answer, even if the connection ends.
-//!             2. A call costs no timer, no task and no lock of its own.
+//!             2. A call needs no timer, no task and no lock.
 //! Leaves out  repeating a call that the venue refuses because of a rate limit.
 //! Start at    [`VenueConnection::pipeline`].
 

@@ -30,7 +30,7 @@ impl PlannedOrder {
     }
 }
 
-/// Makes the orders on an engine of its own.
+/// Makes the orders on a separate engine.
 pub struct OrderSource {
     /// Commands that precede the orders.
     setup: Vec<Command>,
