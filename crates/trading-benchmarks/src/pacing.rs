@@ -193,6 +193,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn each_due_request_is_taken_once() {
+        let hour = Duration::from_secs(3600);
+        let start = Instant::now() - hour;
+        let rate = NonZeroU64::new(1).unwrap();
+        let mut due_times = DueTimes::new(rate, 2, start).unwrap();
+        due_times.wait().await.unwrap();
+        assert_eq!((due_times.take_due(), due_times.due(1)), (Some(0), start + Duration::from_secs(1)));
+        assert_eq!(due_times.next().await.unwrap(), Some(due_times.due(1)));
+        assert!(due_times.take_due().is_none() && !due_times.is_due());
+        let later = DueTimes::new(rate, 1, Instant::now() + hour).unwrap().take_due();
+        assert_eq!(later, None);
+    }
+
+    #[tokio::test]
     async fn latency_of_an_open_loop_includes_the_wait_behind_a_slow_answer() {
         const SERVICE: Duration = Duration::from_millis(20);
         // One request at a time takes 20 ms, and all ten are due within 1 ms.
