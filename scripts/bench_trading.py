@@ -1,4 +1,4 @@
-"""Measures the tables of docs/trading-bench.md: `make bench-trading`, about 20 minutes on two cores.
+"""Measures the tables of docs/trading-bench.md: `make bench-trading`, about 20 minutes.
 
 Each run of `pitwire bench` leaves its JSON and its histogram files (.hgrm) in --out. A run that
 fails or exceeds its time limit says so in its JSON, and the next one begins.
@@ -29,7 +29,7 @@ from venue import BINARY, DEMO_A, DEMO_B, Venue
 
 # Factor of --quick for the number of operations.
 QUICK = 0.1
-# Time of a run that does not depend on the number of operations: the venue starts, connections open.
+# Time of a run apart from its operations: the venue starts, and connections open.
 FIXED_S = 1.5
 # A run may take this many times its expected time, and at least this long.
 PATIENCE, LIMIT_MIN_S = 3.0, 60.0
@@ -64,8 +64,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Hawkes:
-    """Runs of `pitwire bench hawkes`, one for each number of clients. `orders` belong to each client,
-    or to all on one stock. `seconds` is an estimate of all runs for two cores."""
+    """Runs of `pitwire bench hawkes`, one for each number of clients. `orders` belong to each
+    client, or to all on one stock. `seconds` is an estimate of all runs for two cores."""
 
     mode: str
     scenario: str

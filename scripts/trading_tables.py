@@ -14,7 +14,7 @@ ON_THE_WIRE = ("propagation", "order placement", "trading loop")
 MODES = ("paper", "pipelined", "inprocess")
 ORDER = "order placement"
 FOUR = "4 connections,"
-# Measured proposals: what is changed, which figure, and the case and the measurement before and after.
+# Measured proposals: the change, the figure, and case and measurement before and after.
 PROPOSALS = [
     (
         "a lasting connection instead of one for each call",

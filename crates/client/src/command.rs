@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
-use crate::pipeline::PipelineSink;
 use crate::queue::NoticeQueue;
 
 /// Result of a call: the venue's JSON unchanged.
@@ -33,6 +32,15 @@ impl CallProgress {
     pub fn abandon(&self) -> bool {
         self.0.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
+}
+
+/// The answer to a call of a pipeline.
+#[derive(Debug)]
+pub struct PipelinedAnswer {
+    /// The number that the caller gave to the call.
+    pub number: u64,
+    /// The result as of `VenueConnection::call`, without a repetition after a rate limit.
+    pub result: Result<Box<RawValue>, Error>,
 }
 
 pub(crate) struct QueuedCall {
@@ -67,6 +75,35 @@ impl AnswerSink {
             // The caller may have stopped waiting.
             AnswerSink::Caller { answer, .. } => drop(answer.send(result)),
             AnswerSink::Pipeline(mut sink) => sink.send(result),
+        }
+    }
+}
+
+/// Takes the answer to one call. If it is dropped before, the call was not sent.
+pub(crate) struct PipelineSink {
+    number: u64,
+    method: &'static str,
+    answers: mpsc::UnboundedSender<PipelinedAnswer>,
+    is_answered: bool,
+}
+
+impl PipelineSink {
+    pub fn new(number: u64, method: &'static str, answers: mpsc::UnboundedSender<PipelinedAnswer>) -> Self {
+        PipelineSink { number, method, answers, is_answered: false }
+    }
+
+    pub fn send(&mut self, result: CallResult) {
+        self.is_answered = true;
+        // The caller may have dropped the pipeline.
+        drop(self.answers.send(PipelinedAnswer { number: self.number, result }));
+    }
+}
+
+impl Drop for PipelineSink {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let cause = "the connection has ended".to_owned();
+            self.send(Err(Error::NotSent { method: self.method.to_owned(), cause }));
         }
     }
 }

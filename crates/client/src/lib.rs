@@ -78,6 +78,7 @@ mod transport;
 
 pub use book::{BookFault, BookUpdate, OrderBook};
 pub use book_subscription::{BookEvent, BookSubscription};
+pub use command::PipelinedAnswer;
 pub use connection::{Subscription, VenueConnection};
 pub use credentials::{CredentialError, Credentials};
 pub use decimal::Value;
@@ -90,7 +91,7 @@ pub use order_tracker::EntryState;
 pub use orders::{
     Cancel, EditRequest, OrderParams, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice,
 };
-pub use pipeline::{CallPipeline, PipelinedAnswer};
+pub use pipeline::CallPipeline;
 pub use queue::{Notice, SubscriptionEvent};
 pub use settings::{Reconnect, Settings};
 pub use trader::Trader;

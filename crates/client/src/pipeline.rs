@@ -6,21 +6,11 @@
 //! Start at    [`VenueConnection::pipeline`].
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::command::{AnswerSink, CallResult, ConnectionCommand, QueuedCall};
+use crate::command::{AnswerSink, ConnectionCommand, PipelineSink, PipelinedAnswer, QueuedCall};
 use crate::message::raw;
 use crate::{Error, VenueConnection};
-
-/// The answer to a call of a pipeline.
-#[derive(Debug)]
-pub struct PipelinedAnswer {
-    /// The number that the caller gave to the call.
-    pub number: u64,
-    /// As the result of [`VenueConnection::call`], without a repetition after a rate limit.
-    pub result: Result<Box<RawValue>, Error>,
-}
 
 /// Calls over one connection, and the queue of their answers.
 ///
@@ -74,7 +64,7 @@ impl CallPipeline {
         params: &P,
     ) -> Result<(), Error> {
         let params = raw(params).map_err(|error| Error::Garbled { what: error.to_string() })?;
-        let sink = PipelineSink { number, method, answers: self.sender.clone(), is_answered: false };
+        let sink = PipelineSink::new(number, method, self.sender.clone());
         let call = QueuedCall { agent: None, method: method.into(), params, answer: AnswerSink::Pipeline(sink) };
         self.pending += 1;
         // The sink of a call that is dropped answers it.
@@ -103,30 +93,5 @@ impl CallPipeline {
         let answer = self.answers.try_recv().ok()?;
         self.pending -= 1;
         Some(answer)
-    }
-}
-
-/// Takes the answer to one call. If it is dropped before, the call was not sent.
-pub(crate) struct PipelineSink {
-    number: u64,
-    method: &'static str,
-    answers: mpsc::UnboundedSender<PipelinedAnswer>,
-    is_answered: bool,
-}
-
-impl PipelineSink {
-    pub fn send(&mut self, result: CallResult) {
-        self.is_answered = true;
-        // The caller may have dropped the pipeline.
-        drop(self.answers.send(PipelinedAnswer { number: self.number, result }));
-    }
-}
-
-impl Drop for PipelineSink {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            let cause = "the connection has ended".to_owned();
-            self.send(Err(Error::NotSent { method: self.method.to_owned(), cause }));
-        }
     }
 }

@@ -14,7 +14,6 @@ use crate::{
     History, JournalConfig,
     batch::{ChainEnd, GroupBatch},
     names,
-    overlap::UnfinishedCommit,
     spare::{PrepareSegment, PreparedSegment, Segment, prepare},
     superblock::SuperblockFile,
     tail,
@@ -31,6 +30,14 @@ pub enum JournalSpace {
     /// No further segment can be made: only commands that reduce risk are accepted.
     CancelsOnly,
     Nothing,
+}
+
+/// A commit that is written and not yet known to be durable.
+#[derive(Clone, Copy)]
+pub(crate) struct UnfinishedCommit {
+    pub last: Seq,
+    /// Position after its last group.
+    pub end: JournalPosition,
 }
 
 /// The venue's log of commands. One thread owns it.

@@ -9,7 +9,6 @@
 
 use pitwire_model::Seq;
 
-use crate::records::JournalPosition;
 use crate::{File, Journal, LogError, OutputHash};
 
 /// The job of syncing the groups of one commit. May run on any thread.
@@ -23,14 +22,6 @@ pub struct SyncJob {
 /// The proof that a [`SyncJob`] succeeded.
 pub struct SyncedCommit {
     last: Seq,
-}
-
-/// A commit that is written and not yet known to be durable.
-#[derive(Clone, Copy)]
-pub(crate) struct UnfinishedCommit {
-    pub last: Seq,
-    /// Position after its last group.
-    pub end: JournalPosition,
 }
 
 impl SyncJob {

@@ -69,7 +69,8 @@ impl OrderSource {
         std::mem::take(&mut self.setup)
     }
 
-    /// Returns the next `count` orders. The event times of the processes decide whose order is next.
+    /// Returns the next `count` orders. The event times of the processes decide which client is
+    /// next.
     ///
     /// # Errors
     ///
