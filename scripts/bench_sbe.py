@@ -2,7 +2,8 @@
 `.venv/bin/python scripts/bench_sbe.py`, about two minutes.
 
 Starts a quiet venue with an account for each connection, and runs the benchmark of the Java client.
-With --cpp it runs that of the C++ client, which has no JSON transport."""
+With --client it runs that of the C++ client or the Rust client, which have no JSON transport. The
+Rust client comes from `cargo build --release -p pitwire-binary-client`."""
 
 import argparse
 import json
@@ -20,18 +21,19 @@ from venue import TOP, Venue
 INSTRUMENT = "NPN_ZAR"
 PRICE = "3000"
 JAVA = ["java", "-jar", str(TOP / "clients/java-sbe/target/pitwire-sbe.jar")]
-CPP = [str(TOP / "clients/cpp/build/pitwire-sbe")]
+PROGRAMS = {"cpp": TOP / "clients/cpp/build/pitwire-sbe", "rust": TOP / "target/release/pitwire-sbe"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cpp", action="store_true")
+    parser.add_argument("--client", choices=["java", *PROGRAMS], default="java")
     parser.add_argument("--clients", type=int, default=4, help="connections of each transport (4)")
     parser.add_argument("--rate", type=int, default=1000, help="orders a second in the open loop (1000)")
     parser.add_argument("--orders", type=int, default=2500, help="orders of each measurement (2500)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (5)")
     options = parser.parse_args()
-    count = options.clients * (1 if options.cpp else 2)
+    program = PROGRAMS.get(options.client)
+    count = options.clients * (1 if program else 2)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         config = place / "accounts.toml"
@@ -43,7 +45,7 @@ def main() -> None:
             logins = re.findall(r"new login +(\S+) / (\S+)", venue.log_file.read_text())
             instrument = Http(venue.address).result("public/get_instrument", {"instrument_name": INSTRUMENT})
             binary = json.loads(venue.ready_file.read_text())["sbe"]
-            command = [*CPP, "bench", binary] if options.cpp else [*JAVA, "bench", binary, venue.ws_url, INSTRUMENT]
+            command = [str(program), "bench", binary] if program else [*JAVA, "bench", binary, venue.ws_url, INSTRUMENT]
             command += [str(instrument["instrument_id"]), PRICE]
             command += [str(number) for number in (options.rate, options.orders, options.rounds)]
             subprocess.run([*command, *(f"{name}:{secret}" for name, secret in logins)], check=True)

@@ -1,0 +1,22 @@
+//! The command line of the reference client. `tests/test_sbe_clients.py` runs it against a venue.
+
+use std::process::Command;
+
+#[test]
+fn wrong_words_are_a_usage_error() {
+    let bench = ["bench", "127.0.0.1:1", "1", "3200", "9", "9", "9"];
+    let wrong: [(&[&str], &str); 6] = [
+        (&[], "no command"),
+        (&["dance"], "command dance with 1 words"),
+        (&["orders", "nowhere", "1", "2", "a:b", "a:b"], "invalid address nowhere"),
+        (&["orders", "127.0.0.1:1", "-1", "2", "a:b", "a:b"], "invalid number -1"),
+        (&["orders", "127.0.0.1:1", "1", "2.123456789", "a:b", "a:b"], "invalid number 2.123456789"),
+        (&bench, "command bench with 7 words"),
+    ];
+    for (words, expected) in wrong {
+        let ended = Command::new(env!("CARGO_BIN_EXE_pitwire-sbe")).args(words).output().unwrap();
+        let text = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{words:?}: {text}");
+        assert!(text.starts_with("error: ") && text.contains(expected) && text.contains("usage:"), "{text}");
+    }
+}
