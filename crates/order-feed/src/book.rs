@@ -237,7 +237,7 @@ impl BookBuilder {
         Ok(self.instruments.entry(instrument_id).or_default())
     }
 
-    fn add(&mut self, add: &OrderAdd) -> Result<(), BookError> {
+    pub(crate) fn add(&mut self, add: &OrderAdd) -> Result<(), BookError> {
         let order_id = add.order_id;
         let side = match add.side {
             Letter(b'B') => Side::Buy,
@@ -353,7 +353,7 @@ impl BookBuilder {
         Ok(())
     }
 
-    fn execute(&mut self, order_id: u64, executed: u32) -> Result<(), BookError> {
+    pub(crate) fn execute(&mut self, order_id: u64, executed: u32) -> Result<(), BookError> {
         let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
         let displayed = self.orders[slot].quantity;
         let left = displayed.checked_sub(executed);

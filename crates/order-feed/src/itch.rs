@@ -84,6 +84,10 @@ impl ItchPrice {
     pub fn decimal(self) -> Decimal {
         Decimal::new(i128::from(self.0), Self::DECIMALS)
     }
+
+    pub(crate) fn mitch_price(self) -> MitchPrice {
+        MitchPrice(i64::from(self.0) * Self::MITCH_UNITS)
+    }
 }
 
 impl MitchField for ItchPrice {

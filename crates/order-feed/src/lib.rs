@@ -9,8 +9,8 @@
 //!             3. a decoder accepts any bytes and answers with a message or an error;
 //!             4. an instrument whose prices do not fit the encoding is not in the feed.
 //! Leaves out  sockets.
-//! Start at    [`OrderFeedEncoder::observe`] and [`BookBuilder::apply`]; `docs/order-feed.md`
-//!             describes the format.
+//! Start at    [`OrderFeedEncoder::observe`], [`BookBuilder::apply`] and
+//!             [`BookBuilder::apply_itch`]; `docs/order-feed.md` describes the formats.
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -18,6 +18,7 @@ mod book;
 mod encoder;
 mod fields;
 pub mod itch;
+mod itch_book;
 mod itch_translator;
 mod messages;
 mod mold;

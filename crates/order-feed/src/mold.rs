@@ -34,7 +34,8 @@ impl MoldHeader {
         })
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// Returns the header, which is also a whole request.
+    pub fn bytes(&self) -> Vec<u8> {
         [&self.session[..], &self.sequence_number.to_be_bytes(), &self.message_count.to_be_bytes()].concat()
     }
 }

@@ -6,7 +6,9 @@
 //!             changes the book.
 //! Start at    [`run`].
 
-use pitwire_order_feed::itch::ItchMessage;
+use pitwire_order_feed::itch::{
+    AddOrder, BigEndian, ItchMessage, ItchPrice, OrderDelete as ItchDelete, OrderExecuted, OrderReplace,
+};
 use pitwire_order_feed::{
     BookBuilder, ItchTranslator, Letter, MitchEncode, MitchMessage, MoldPacket, MoldWriter, OrderAdd, OrderDelete,
     OrderExecution, OrderModify, UnitMessages, UnitWriter,
@@ -37,17 +39,22 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Checks that the parts of a packet have its messages, and that decoded messages keep their
-/// content.
+/// Checks that the parts of a packet have its messages, that decoded messages keep their content,
+/// and that a message which does not fit leaves the book as it was.
 fn check_mold_packet(input: &[u8]) {
     let Some(packet) = MoldPacket::read(input) else { return };
     let first = packet.header.sequence_number;
     let messages: Vec<&[u8]> = packet.messages().collect();
+    let mut book = BookBuilder::default();
     for message in &messages {
         let Ok(message) = ItchMessage::decode(message) else { continue };
         let mut written = Vec::new();
         message.encode(&mut written);
         assert_eq!(ItchMessage::decode(&written), Ok(message));
+        let before = (book.order_count(), book.checksum(INSTRUMENT));
+        if book.apply_itch(&message).is_err() {
+            assert_eq!((book.order_count(), book.checksum(INSTRUMENT)), before, "a refused message changed the book");
+        }
     }
     for skipped in 0..messages.len().min(20) {
         let Some(part) = packet.part(first.saturating_add(skipped as u64), 3) else { continue };
@@ -131,5 +138,34 @@ pub fn seeds() -> Vec<Vec<u8>> {
     }
     writer.finish(|_, packet| seeds.push([&[2], packet].concat()));
     seeds.push([&[2], writer.heartbeat().as_slice()].concat());
+    seeds.push([&[2], itch_life().as_slice()].concat());
     seeds
+}
+
+/// A packet with the life of an order.
+fn itch_life() -> Vec<u8> {
+    let (stock_locate, order_reference) = (BigEndian(7), BigEndian(5));
+    let (side, price) = (Letter(b'B'), ItchPrice(100));
+    let (original_order_reference, new_order_reference) = (order_reference, BigEndian(6));
+    let messages: [ItchMessage; 4] = [
+        AddOrder { stock_locate, order_reference, side, shares: BigEndian(9), price, ..AddOrder::default() }.into(),
+        OrderExecuted { order_reference, executed_shares: BigEndian(2), ..OrderExecuted::default() }.into(),
+        OrderReplace {
+            original_order_reference,
+            new_order_reference,
+            shares: BigEndian(4),
+            price,
+            ..OrderReplace::default()
+        }
+        .into(),
+        ItchDelete { order_reference: new_order_reference, ..ItchDelete::default() }.into(),
+    ];
+    let (mut writer, mut packet) = (MoldWriter::new(*b"0000000001"), Vec::new());
+    for message in messages {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        writer.add(&bytes, |_, _| {});
+    }
+    writer.finish(|_, bytes| packet.extend_from_slice(bytes));
+    packet
 }
