@@ -11,6 +11,7 @@ import captures
 import pytest
 from itch_reader import END_OF_SESSION, ItchReader, messages
 from rpc import Http, Json, until
+from test_order_feed import free_line
 from venue import DEMO_A, DEMO_B, OPERATOR, Venue, run_pitwire
 
 MINUTE_NS = 60_000_000_000
@@ -89,6 +90,24 @@ def test_books_from_a_lossy_line_equal_the_venue_through_auctions_and_a_halt(dat
         assert late.books.orders.keys() == reader.books.orders.keys()
         venue.stop()
         until(lambda: (reader.poll(), reader.has_ended)[1], "the end of the session")
+
+
+def test_feed_check_rebuilds_the_books_from_the_first_message(data: Path) -> None:
+    lines = f"{free_line()},{free_line()}"
+    feed = ["--order-feed", lines, "--order-feed-recovery", "127.0.0.1:0", "--order-feed-encoding", "itch"]
+    with Venue(data, extra=["--clock", "manual", "--durability", "memory", *feed]) as venue:
+        http = Http(venue.address, DEMO_A)
+        http.result("private/pitwire_advance", {"ns": MINUTE_NS})
+        check = ["feed-check", "--lines", lines, "--recovery", recovery_address(venue), "--seconds", "4"]
+        ended = run_pitwire(*check, "--encoding", "itch", "--json")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        report = json.loads(ended.stdout)
+        assert report["snapshots"] == 1 and report["misfits"] == 0 and report["replays"] > 0
+        assert report["messages"] == report["next_message"] - 1 > 100
+        orders = {book["instrument_name"]: book["orders"] for book in report["books"]}
+        assert all(orders[name[:8].rstrip()] > 0 for name, book in venue_books(http).items() if book["bids"])
+        wrong = run_pitwire(*check)
+        assert wrong.returncode == 1 and "--encoding" in wrong.stderr, wrong.stderr
 
 
 def test_requests_that_cannot_be_answered_get_no_answer(data: Path) -> None:

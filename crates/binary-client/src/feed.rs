@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pitwire_failure::Failure;
 use pitwire_model::{Decimal, Side};
-use pitwire_order_feed_network::{FeedReader, ReaderError, ReaderOptions};
+use pitwire_order_feed_network::{FeedEncoding, FeedReader, ReaderError, ReaderOptions};
 
 const POLL: Duration = Duration::from_millis(20);
 /// Time in which a venue that has stopped must come back.
@@ -20,7 +20,7 @@ const REJOIN_PATIENCE: Duration = Duration::from_secs(30);
 /// Fails if a line cannot be received, or if the recovery port does not answer.
 pub fn run(lines: Vec<SocketAddr>, recovery: SocketAddr) -> Result<(), Failure> {
     let line_count = lines.len();
-    let options = ReaderOptions { lines, recovery, source: None, interface: None };
+    let options = ReaderOptions { lines, recovery, encoding: FeedEncoding::Mitch, source: None, interface: None };
     let mut reader = FeedReader::join(options).map_err(failure)?;
     println!("joined after message {}; press Enter for the books", reader.next_number().saturating_sub(1));
     let requests = input_lines();

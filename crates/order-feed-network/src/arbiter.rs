@@ -1,4 +1,5 @@
-//! Joins lines A and B to one sequence of messages, without sockets.
+//! Joins lines A and B to one sequence of messages, without sockets. A unit is a packet of either
+//! encoding.
 //!
 //! Holds       1. each message is delivered once and in order;
 //!             2. a datagram that is not a whole valid unit changes nothing and is counted;
@@ -8,7 +9,10 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use pitwire_order_feed::{MARKET_DATA_GROUP, MessageError, MitchMessage, Unit, full_number};
+use pitwire_order_feed::itch::ItchMessage;
+use pitwire_order_feed::{
+    FeedEncoding, MARKET_DATA_GROUP, MessageError, MitchMessage, MoldKind, MoldPacket, Unit, full_number,
+};
 
 /// Most bytes of units that wait for an earlier unit.
 const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
@@ -33,7 +37,7 @@ pub struct LineCounts {
     pub first: u64,
     /// Datagrams that are not valid units.
     pub invalid: u64,
-    /// Datagrams from an address that is not the venue's.
+    /// Datagrams from an address that is not the venue's, or of an earlier session of MoldUDP64.
     pub foreign: u64,
 }
 
@@ -48,17 +52,24 @@ pub struct ReaderCounts {
     pub dropped: u64,
     pub replays: u64,
     pub replayed_messages: u64,
-    /// Snapshots taken, with the first one.
+    /// Snapshots taken, with the first one. For ITCH: starts at message 1.
     pub snapshots: u64,
-    /// Messages that did not fit the books. Each leads to a snapshot.
+    /// Messages that did not fit the books. Each leads to a snapshot, or to a start at message 1.
     pub misfits: u64,
     /// Datagrams dropped because the reader was behind.
     pub overflow: u64,
 }
 
+/// A message in the encoding of its feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedMessage {
+    Mitch(MitchMessage),
+    Itch(ItchMessage),
+}
+
 /// Receives the messages in order, each with its number.
 pub(crate) trait Deliver {
-    fn deliver(&mut self, number: u64, message: &MitchMessage);
+    fn deliver(&mut self, number: u64, message: &FeedMessage);
 }
 
 #[derive(Clone, Copy, Default)]
@@ -69,6 +80,7 @@ struct Arrival {
 }
 
 pub(crate) struct LineArbiter {
+    encoding: FeedEncoding,
     /// Number of the next message to deliver.
     next: u64,
     /// A number above all that are known to exist.
@@ -82,12 +94,13 @@ pub(crate) struct LineArbiter {
     pub delays: Histogram<u64>,
     pub counts: ReaderCounts,
     /// Kept for its memory.
-    scratch: Vec<Option<MitchMessage>>,
+    scratch: Vec<Option<FeedMessage>>,
 }
 
 impl LineArbiter {
-    pub fn new(lines: usize) -> LineArbiter {
+    pub fn new(encoding: FeedEncoding, lines: usize) -> LineArbiter {
         LineArbiter {
+            encoding,
             next: 1,
             end: 1,
             waiting: BTreeMap::new(),
@@ -127,14 +140,12 @@ impl LineArbiter {
 
     /// HOT. Takes one datagram of a line.
     pub fn receive(&mut self, line: usize, at_ns: u64, datagram: &[u8], to: &mut impl Deliver) {
-        let Some(unit) = self.decode(datagram) else {
+        let Some((first, count)) = self.decode(datagram) else {
             if let Some((counts, _)) = self.lines.get_mut(line) {
                 counts.invalid += 1;
             }
             return;
         };
-        let count = u64::from(unit.header.message_count);
-        let first = full_number(unit.header.sequence_number, self.next);
         if let Some((counts, next)) = self.lines.get_mut(line) {
             match *next {
                 Some(expected) if first > expected => {
@@ -160,10 +171,9 @@ impl LineArbiter {
 
     /// Takes a unit of a replay.
     pub fn replay(&mut self, at_ns: u64, unit: &[u8], to: &mut impl Deliver) {
-        let Some(decoded) = self.decode(unit) else { return };
-        let count = u64::from(decoded.header.message_count);
+        let Some((first, count)) = self.decode(unit) else { return };
         self.counts.replayed_messages += count;
-        self.take(full_number(decoded.header.sequence_number, self.next), count, unit, to);
+        self.take(first, count, unit, to);
         self.gap_since_ns = None;
         self.note_gap(at_ns);
     }
@@ -172,8 +182,13 @@ impl LineArbiter {
     /// they have been missing for a while.
     pub fn gap(&self, now_ns: u64) -> Option<(u64, u64)> {
         let since = self.gap_since_ns?;
+        self.missing().filter(|_| now_ns.saturating_sub(since) >= GAP_PATIENCE_NS)
+    }
+
+    /// Returns the first missing message and how many are missing before the next known one.
+    pub fn missing(&self) -> Option<(u64, u64)> {
         let end = self.waiting.keys().next().copied().unwrap_or(self.end);
-        (now_ns.saturating_sub(since) >= GAP_PATIENCE_NS && end > self.next).then_some((self.next, end - self.next))
+        (end > self.next).then(|| (self.next, end - self.next))
     }
 
     /// Forgets all units after the next message, because the venue has not sent it yet: their
@@ -191,18 +206,38 @@ impl LineArbiter {
         self.gap_since_ns = None;
     }
 
-    /// Decodes a datagram into the scratch memory. Messages of unknown types are `None`.
-    fn decode<'a>(&mut self, datagram: &'a [u8]) -> Option<Unit<'a>> {
-        let unit = Unit::read(datagram).ok().filter(|unit| unit.header.market_data_group == MARKET_DATA_GROUP)?;
+    /// Decodes a datagram into the scratch memory, with `None` for messages of unknown types.
+    /// Returns the number of the first message, and the number of messages.
+    fn decode(&mut self, datagram: &[u8]) -> Option<(u64, u64)> {
         self.scratch.clear();
-        for message in unit.messages() {
-            match message {
-                Ok(message) => self.scratch.push(Some(message)),
-                Err(MessageError::Type { .. }) => self.scratch.push(None),
-                Err(_) => return None,
+        let (first, count) = match self.encoding {
+            FeedEncoding::Mitch => {
+                let unit = Unit::read(datagram).ok()?;
+                if unit.header.market_data_group != MARKET_DATA_GROUP {
+                    return None;
+                }
+                for message in unit.messages() {
+                    self.scratch.push(known(message)?.map(FeedMessage::Mitch));
+                }
+                (full_number(unit.header.sequence_number, self.next), u64::from(unit.header.message_count))
             }
-        }
-        (self.scratch.len() == usize::from(unit.header.message_count)).then_some(unit)
+            FeedEncoding::Itch => {
+                let packet = MoldPacket::read(datagram)?;
+                for message in packet.messages() {
+                    self.scratch.push(known(ItchMessage::decode(message))?.map(FeedMessage::Itch));
+                }
+                let count = match packet.kind {
+                    MoldKind::Messages => packet.header.message_count,
+                    MoldKind::Heartbeat | MoldKind::EndOfSession => 0,
+                    MoldKind::Request => return None,
+                };
+                (packet.header.sequence_number, u64::from(count))
+            }
+        };
+        // The numbers of MoldUDP64 have 64 bits, and begin with 1.
+        let has_numbers = first > 0 || self.encoding == FeedEncoding::Mitch;
+        let is_whole = self.scratch.len() as u64 == count && first.checked_add(count).is_some();
+        (is_whole && has_numbers).then_some((first, count))
     }
 
     /// Delivers or keeps the unit that is decoded in the scratch memory.
@@ -274,6 +309,15 @@ impl LineArbiter {
         } else {
             self.gap_since_ns.get_or_insert(now_ns);
         }
+    }
+}
+
+/// Returns a message, or `None` in its place if its type is unknown. Refuses any other error.
+fn known<M>(message: Result<M, MessageError>) -> Option<Option<M>> {
+    match message {
+        Ok(message) => Some(Some(message)),
+        Err(MessageError::Type { .. }) => Some(None),
+        Err(_) => None,
     }
 }
 

@@ -5,7 +5,8 @@
 //! Holds       1. the venue thread never waits for a reader or a socket: when the feed thread is
 //!                behind, messages are dropped, and the state of all books follows;
 //!             2. queues, rings, snapshots and connections have bounds, and each drop is counted;
-//!             3. a reader delivers every message once and in order, or joins again by snapshot.
+//!             3. a reader delivers every message once and in order, or joins again: by snapshot,
+//!                or with ITCH at message 1.
 //! Leaves out  the messages: `order-feed`. Encryption and logins: the feed is public.
 //! Start at    [`OrderFeed`] for the venue, [`FeedReader`] for readers; `docs/order-feed.md`.
 
@@ -21,9 +22,11 @@ mod rate_limit;
 mod reader;
 mod recovery_client;
 mod recovery_server;
+mod request_client;
 mod request_server;
 
-pub use arbiter::{LineCounts, ReaderCounts};
+pub use arbiter::{FeedMessage, LineCounts, ReaderCounts};
 pub use feed_thread::{FeedAddresses, RecoveryPort};
 pub use order_feed::OrderFeed;
+pub use pitwire_order_feed::FeedEncoding;
 pub use reader::{FeedReader, ReaderError, ReaderOptions};

@@ -6,7 +6,8 @@
 //! Holds       1. after [`FeedReader::poll`] the books contain all messages up to
 //!                [`FeedReader::next_number`];
 //!             2. a message that does not fit, a gap that cannot be filled and a new start of the
-//!                venue lead to a snapshot, at most one in [`JOIN_PAUSE`];
+//!                venue lead to a snapshot, at most one in [`JOIN_PAUSE`]. ITCH has no snapshot:
+//!                there a misfit and a new session lead to a start at message 1;
 //!             3. datagrams from other addresses than the venue's are dropped and counted.
 //! Start at    [`FeedReader::join`].
 
@@ -20,11 +21,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use pitwire_order_feed::{BookBuilder, MitchMessage, full_number};
+use pitwire_order_feed::{BookBuilder, FeedEncoding, full_number};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::arbiter::{Deliver, LineArbiter, LineCounts, ReaderCounts};
+use crate::arbiter::{Deliver, FeedMessage, LineArbiter, LineCounts, ReaderCounts};
 use crate::recovery_client::{RecoveryClient, ReplayAnswer};
+use crate::request_client::{PacketSession, RequestClient};
 
 /// Datagrams that wait for [`FeedReader::poll`].
 const MAX_DATAGRAMS: usize = 65_536;
@@ -40,6 +42,10 @@ const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Shortest time between two snapshots, and between a refused replay request and the next.
 const JOIN_PAUSE: Duration = Duration::from_millis(500);
 const REPLAY_PAUSE: Duration = Duration::from_millis(100);
+/// Requests of MoldUDP64 before datagrams are taken again.
+const REQUESTS_PER_CHECK: usize = 256;
+/// Requests of MoldUDP64 without an answer, each after 50 ms, that count as a failure.
+const MAX_UNANSWERED: u32 = 60;
 
 /// Addresses of a feed.
 #[derive(Clone, Debug)]
@@ -48,6 +54,7 @@ pub struct ReaderOptions {
     pub lines: Vec<SocketAddr>,
     /// Recovery port of the venue.
     pub recovery: SocketAddr,
+    pub encoding: FeedEncoding,
     /// Address from which the venue sends. The default is that of the recovery port.
     pub source: Option<IpAddr>,
     /// Own IPv4 address at which multicast groups are received.
@@ -85,14 +92,25 @@ struct Datagram {
 struct Books<'a> {
     books: &'a mut BookBuilder,
     has_misfit: bool,
-    visit: &'a mut dyn FnMut(u64, &MitchMessage),
+    visit: &'a mut dyn FnMut(u64, &FeedMessage),
 }
 
 impl Deliver for Books<'_> {
-    fn deliver(&mut self, number: u64, message: &MitchMessage) {
-        self.has_misfit |= self.books.apply(message).is_err();
+    fn deliver(&mut self, number: u64, message: &FeedMessage) {
+        let applied = match message {
+            FeedMessage::Mitch(message) => self.books.apply(message),
+            FeedMessage::Itch(message) => self.books.apply_itch(message),
+        };
+        self.has_misfit |= applied.is_err();
         (self.visit)(number, message);
     }
+}
+
+/// How a reader gets missing messages.
+enum Recovery {
+    /// `None` until the next snapshot.
+    Mitch(Option<RecoveryClient>),
+    Itch(RequestClient),
 }
 
 /// A reader that has joined the feed.
@@ -102,8 +120,7 @@ pub struct FeedReader {
     arbiter: LineArbiter,
     books: BookBuilder,
     datagrams: Receiver<Datagram>,
-    /// `None` until the next snapshot.
-    recovery: Option<RecoveryClient>,
+    recovery: Recovery,
     join_at: Instant,
     replay_at: Instant,
     check_at: Instant,
@@ -114,7 +131,8 @@ pub struct FeedReader {
 }
 
 impl FeedReader {
-    /// Receives the lines and takes a snapshot.
+    /// Receives the lines and takes a snapshot. A reader of ITCH instead waits for a packet, which
+    /// names the session, and then requests all messages before it.
     ///
     /// # Errors
     ///
@@ -122,12 +140,20 @@ impl FeedReader {
     pub fn join(options: ReaderOptions) -> Result<FeedReader, ReaderError> {
         let (queue, datagrams) = sync_channel(MAX_DATAGRAMS);
         let clock = Instant::now();
+        let recovery = match options.encoding {
+            FeedEncoding::Mitch => Recovery::Mitch(None),
+            FeedEncoding::Itch => {
+                let address = options.recovery;
+                let opened = RequestClient::open(address);
+                Recovery::Itch(opened.map_err(|error| ReaderError::Recovery { address, error })?)
+            }
+        };
         let mut reader = FeedReader {
             clock,
-            arbiter: LineArbiter::new(options.lines.len()),
+            arbiter: LineArbiter::new(options.encoding, options.lines.len()),
             books: BookBuilder::default(),
             datagrams,
-            recovery: None,
+            recovery,
             join_at: clock,
             replay_at: clock,
             check_at: clock,
@@ -152,7 +178,9 @@ impl FeedReader {
             let thread = thread::Builder::new().name(format!("feed-line-{line}")).spawn(move || receiver.run());
             reader.threads.push(thread.map_err(failed)?);
         }
-        reader.take_snapshot()?;
+        if reader.options.encoding == FeedEncoding::Mitch {
+            reader.take_snapshot()?;
+        }
         Ok(reader)
     }
 
@@ -161,7 +189,7 @@ impl FeedReader {
     /// # Errors
     ///
     /// Fails if the recovery port fails. The next call tries it again.
-    pub fn poll(&mut self, wait: Duration, visit: &mut dyn FnMut(u64, &MitchMessage)) -> Result<(), ReaderError> {
+    pub fn poll(&mut self, wait: Duration, visit: &mut dyn FnMut(u64, &FeedMessage)) -> Result<(), ReaderError> {
         let deadline = Instant::now() + wait;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -179,10 +207,24 @@ impl FeedReader {
         }
     }
 
-    fn receive(&mut self, datagram: &Datagram, visit: &mut dyn FnMut(u64, &MitchMessage)) {
+    fn receive(&mut self, datagram: &Datagram, visit: &mut dyn FnMut(u64, &FeedMessage)) {
         let source = self.options.source.unwrap_or(self.options.recovery.ip()).to_canonical();
         if datagram.source != source {
             return self.arbiter.count_foreign(datagram.line);
+        }
+        if let Recovery::Itch(requests) = &mut self.recovery {
+            match requests.session_of(&datagram.bytes) {
+                PacketSession::Current => {}
+                PacketSession::Past => return self.arbiter.count_foreign(datagram.line),
+                // A later packet starts the reader, and its requests get this one.
+                PacketSession::New if Instant::now() < self.join_at => return,
+                PacketSession::New => {
+                    self.join_at = Instant::now() + JOIN_PAUSE;
+                    requests.follow(&datagram.bytes);
+                    self.books = BookBuilder::default();
+                    self.arbiter.join(0);
+                }
+            }
         }
         let mut books = Books { books: &mut self.books, has_misfit: false, visit };
         self.arbiter.receive(datagram.line, datagram.at_ns, &datagram.bytes, &mut books);
@@ -193,32 +235,37 @@ impl FeedReader {
 
     fn note_misfit(&mut self) {
         self.arbiter.counts.misfits += 1;
-        self.recovery = None;
+        match &mut self.recovery {
+            Recovery::Mitch(connection) => *connection = None,
+            Recovery::Itch(requests) => requests.leave(),
+        }
     }
 
     /// Fills gaps, and joins again where that is necessary.
-    fn recover(&mut self, visit: &mut dyn FnMut(u64, &MitchMessage)) -> Result<(), ReaderError> {
-        let now = Instant::now();
+    fn recover(&mut self, visit: &mut dyn FnMut(u64, &FeedMessage)) -> Result<(), ReaderError> {
+        let (now, now_ns) = (Instant::now(), self.now_ns());
+        let connection = match &mut self.recovery {
+            Recovery::Mitch(connection) => connection,
+            Recovery::Itch(_) => return self.request_missing(now, visit),
+        };
         if now >= self.check_at {
             self.check_at = now + CONNECTION_CHECK_INTERVAL;
-            if self.recovery.as_ref().is_some_and(RecoveryClient::is_closed) {
-                self.recovery = None;
+            if connection.as_ref().is_some_and(RecoveryClient::is_closed) {
+                *connection = None;
             }
         }
-        if self.recovery.is_none() {
+        let Some(recovery) = connection else {
             return if now >= self.join_at { self.take_snapshot() } else { Ok(()) };
-        }
-        let Some((first, missing)) = self.arbiter.gap(self.now_ns()).filter(|_| now >= self.replay_at) else {
+        };
+        let Some((first, missing)) = self.arbiter.gap(now_ns).filter(|_| now >= self.replay_at) else {
             return Ok(());
         };
-        let Some(recovery) = &mut self.recovery else { return Ok(()) };
         self.arbiter.counts.replays += 1;
         match recovery.replay(first, u16::try_from(missing).unwrap_or(u16::MAX)) {
             Ok(ReplayAnswer::Units(units)) => {
-                let at_ns = self.now_ns();
                 let mut books = Books { books: &mut self.books, has_misfit: false, visit };
                 for unit in units {
-                    self.arbiter.replay(at_ns, &unit, &mut books);
+                    self.arbiter.replay(now_ns, &unit, &mut books);
                 }
                 if books.has_misfit {
                     self.note_misfit();
@@ -227,12 +274,44 @@ impl FeedReader {
             Ok(ReplayAnswer::OutOfRange { oldest }) if full_number(oldest, first) <= first => {
                 self.arbiter.drop_waiting();
             }
-            Ok(ReplayAnswer::OutOfRange { .. }) => self.recovery = None,
+            Ok(ReplayAnswer::OutOfRange { .. }) => *connection = None,
             Ok(ReplayAnswer::Limited) => self.replay_at = now + REPLAY_PAUSE,
             Err(error) => {
-                self.recovery = None;
+                *connection = None;
                 return Err(ReaderError::Recovery { address: self.options.recovery, error });
             }
+        }
+        Ok(())
+    }
+
+    /// Requests missing packets of MoldUDP64, one after the other.
+    fn request_missing(&mut self, now: Instant, visit: &mut dyn FnMut(u64, &FeedMessage)) -> Result<(), ReaderError> {
+        let now_ns = self.now_ns();
+        let Recovery::Itch(requests) = &mut self.recovery else { return Ok(()) };
+        if !requests.has_session() || now < self.replay_at || self.arbiter.gap(now_ns).is_none() {
+            return Ok(());
+        }
+        let mut books = Books { books: &mut self.books, has_misfit: false, visit };
+        for _ in 0..REQUESTS_PER_CHECK {
+            let Some((first, missing)) = self.arbiter.missing().filter(|_| !books.has_misfit) else { break };
+            self.arbiter.counts.replays += 1;
+            if let Some(packet) = requests.request(first, missing) {
+                self.arbiter.replay(now_ns, &packet, &mut books);
+            } else if requests.unanswered >= MAX_UNANSWERED {
+                requests.unanswered = 0;
+                self.replay_at = now + JOIN_PAUSE;
+                // Their numbers may be forged. Otherwise the next packet shows the gap again.
+                self.arbiter.drop_waiting();
+                let what = format!("no answer to {MAX_UNANSWERED} requests for message {first}");
+                let error = io::Error::new(io::ErrorKind::TimedOut, what);
+                return Err(ReaderError::Recovery { address: self.options.recovery, error });
+            } else {
+                // The lines may have it meanwhile.
+                break;
+            }
+        }
+        if books.has_misfit {
+            self.note_misfit();
         }
         Ok(())
     }
@@ -245,7 +324,7 @@ impl FeedReader {
         let Some((newest, books)) = recovery.snapshot().map_err(failed)? else { return Ok(()) };
         self.books = books;
         self.arbiter.join(u64::from(newest));
-        self.recovery = Some(recovery);
+        self.recovery = Recovery::Mitch(Some(recovery));
         Ok(())
     }
 
@@ -264,7 +343,10 @@ impl FeedReader {
 
     /// Returns whether the books are current, except for datagrams that have not arrived.
     pub fn is_joined(&self) -> bool {
-        self.recovery.is_some()
+        match &self.recovery {
+            Recovery::Mitch(connection) => connection.is_some(),
+            Recovery::Itch(requests) => requests.has_session() && self.arbiter.missing().is_none(),
+        }
     }
 
     /// Returns the own addresses of the lines, for lines with port 0.

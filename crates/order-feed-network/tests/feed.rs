@@ -1,9 +1,11 @@
-//! Random days over UDP lines that lose datagrams: a reader's books equal the engine's.
+//! Random days over UDP lines that lose datagrams: a reader's books equal the engine's, with MITCH
+//! and with ITCH.
 //!
 //! Does        play the random worlds of the engine's own tests (calls, halts, breakers, busts,
 //!             icebergs, hidden orders), send the feed over two lossy lines, and read it.
 //! Holds       the reader gets each message once and in order; its books have the orders, prices,
-//!             displayed quantities and places of the engine's; no message names a hidden order.
+//!             displayed quantities and places of the engine's; no message names a hidden order. A
+//!             reader of ITCH has other ids of replaced orders.
 //! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-order-feed-network --test feed`. The lost
 //!             datagrams differ.
 
@@ -23,11 +25,16 @@ use common::world::{Stamper, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_engine::Engine;
 use pitwire_model::{Event, InstrumentId, OrderId, OrderType, Side, VenueNanos};
-use pitwire_order_feed::{MitchEncode, MitchMessage, MitchPrice, OrderDelete, UnitWriter};
-use pitwire_order_feed_network::{FeedAddresses, FeedReader, OrderFeed, ReaderOptions};
+use pitwire_order_feed::itch::ItchMessage;
+use pitwire_order_feed::{MitchEncode, MitchMessage, MitchPrice, MoldWriter, OrderDelete, UnitWriter};
+use pitwire_order_feed_network::{
+    FeedAddresses, FeedEncoding, FeedMessage, FeedReader, OrderFeed, ReaderOptions, RecoveryPort,
+};
 
 /// Bound of every wait. A test that passes does not come near it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Highest price of ITCH in units of 1e-8. It stands for all higher prices.
+const ITCH_PRICES_END: i64 = 42_949_672_950_000;
 
 fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
@@ -72,8 +79,9 @@ impl Drop for LossyLine {
     }
 }
 
-fn join(recovery: SocketAddr, lines: &[LossyLine]) -> FeedReader {
-    let options = ReaderOptions { lines: vec![local(0); lines.len()], recovery, source: None, interface: None };
+fn join(recovery: SocketAddr, encoding: FeedEncoding, lines: &[LossyLine]) -> FeedReader {
+    let options =
+        ReaderOptions { lines: vec![local(0); lines.len()], recovery, encoding, source: None, interface: None };
     let reader = FeedReader::join(options).unwrap();
     for (line, address) in lines.iter().zip(reader.addresses()) {
         line.readers.send(*address).unwrap();
@@ -82,14 +90,19 @@ fn join(recovery: SocketAddr, lines: &[LossyLine]) -> FeedReader {
 }
 
 /// Returns the first difference between the books of a reader and those of the engine.
-fn difference(engine: &Engine, reader: &FeedReader) -> Option<String> {
-    for market in engine.markets() {
+fn difference(engine: &Engine, encoding: FeedEncoding, reader: &FeedReader) -> Option<String> {
+    let is_itch = encoding == FeedEncoding::Itch;
+    for market in engine.markets().iter().filter(|market| encoding.includes(&market.spec)) {
         let InstrumentId(id) = market.spec.id;
         let tick = MitchPrice::of(market.spec.tick).unwrap().0;
         for side in Side::BOTH {
             let rebuilt = reader.books().orders(id, side).map(|order| (order.id, order.price.0, order.quantity));
             let venue = market.book().orders(side).map(|order| (order.id.0, order.price.0 * tick, order.open));
-            let (rebuilt, venue): (Vec<_>, Vec<_>) = (rebuilt.collect(), venue.collect());
+            // ITCH has references instead of ids.
+            let shown = |(id, price, quantity)| (if is_itch { 0 } else { id }, price, quantity);
+            let fits = |(_, price, _): &(u64, i64, u32)| !is_itch || *price < ITCH_PRICES_END;
+            let (rebuilt, venue): (Vec<_>, Vec<_>) =
+                (rebuilt.map(shown).filter(fits).collect(), venue.map(shown).filter(fits).collect());
             if rebuilt != venue {
                 return Some(format!("{side:?} of {}: reader {rebuilt:?}, engine {venue:?}", market.spec.name));
             }
@@ -98,49 +111,60 @@ fn difference(engine: &Engine, reader: &FeedReader) -> Option<String> {
     None
 }
 
-fn order_of(message: &MitchMessage) -> Option<OrderId> {
+fn order_of(message: &FeedMessage) -> Option<OrderId> {
     let id = match message {
-        MitchMessage::OrderAdd(add) => add.order_id,
-        MitchMessage::OrderDelete(delete) => delete.order_id,
-        MitchMessage::OrderModify(modify) => modify.order_id,
-        MitchMessage::OrderExecution(execution) => execution.order_id,
-        MitchMessage::PricedExecution(execution) => execution.order_id,
+        FeedMessage::Mitch(MitchMessage::OrderAdd(add)) => add.order_id,
+        FeedMessage::Mitch(MitchMessage::OrderDelete(delete)) => delete.order_id,
+        FeedMessage::Mitch(MitchMessage::OrderModify(modify)) => modify.order_id,
+        FeedMessage::Mitch(MitchMessage::OrderExecution(execution)) => execution.order_id,
+        FeedMessage::Mitch(MitchMessage::PricedExecution(execution)) => execution.order_id,
+        FeedMessage::Itch(ItchMessage::AddOrder(add)) => add.order_reference.0,
+        FeedMessage::Itch(ItchMessage::OrderDelete(delete)) => delete.order_reference.0,
+        FeedMessage::Itch(ItchMessage::OrderReplace(replace)) => replace.original_order_reference.0,
+        FeedMessage::Itch(ItchMessage::OrderCancel(cancel)) => cancel.order_reference.0,
+        FeedMessage::Itch(ItchMessage::OrderExecuted(execution)) => execution.order_reference.0,
+        FeedMessage::Itch(ItchMessage::OrderExecutedWithPrice(execution)) => execution.order_reference.0,
         _ => return None,
     };
     Some(OrderId(id))
 }
 
 /// Reads until the books of the reader equal the engine's. Checks the numbers of the messages.
-fn catch_up(engine: &Engine, reader: &mut FeedReader, hidden: &BTreeSet<OrderId>) {
+fn catch_up(engine: &Engine, encoding: FeedEncoding, reader: &mut FeedReader, hidden: &BTreeSet<OrderId>) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let mut expected = reader.next_number();
-        let mut visit = |number, message: &MitchMessage| {
+        let mut visit = |number, message: &FeedMessage| {
             assert_eq!(number, expected, "each message once and in order");
             expected += 1;
             let named = order_of(message);
             assert!(named.is_none_or(|id| !hidden.contains(&id)), "hidden order in {message:?}");
         };
         reader.poll(Duration::from_millis(20), &mut visit).unwrap();
-        let Some(difference) = difference(engine, reader) else { return };
+        let Some(difference) = difference(engine, encoding, reader) else { return };
         assert!(Instant::now() < deadline, "{difference}; {:?}", reader.counts());
     }
 }
 
+fn recovery_port(encoding: FeedEncoding) -> RecoveryPort {
+    match encoding {
+        FeedEncoding::Mitch => TcpListener::bind(local(0)).unwrap().into(),
+        FeedEncoding::Itch => RecoveryPort::Itch(UdpSocket::bind(local(0)).unwrap()),
+    }
+}
+
 /// Plays one world over lines that lose `lost_percent` of the datagrams.
-fn play(seed: u64, lost_percent: u64) -> (FeedReader, FeedReader) {
+fn play(seed: u64, encoding: FeedEncoding, lost_percent: u64) -> (FeedReader, FeedReader) {
     println!("TEST_SEED={seed}, {lost_percent} % lost");
     let (mut flow, mut random) = (Flow::new(seed), SplitMix64::new(seed));
     let (mut engine, mut stamper) = (Engine::new(), Stamper::default());
     let (mut hidden, mut displayed) = (BTreeSet::new(), BTreeSet::new());
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let lines: Vec<LossyLine> = (0..2).map(|line| LossyLine::start(lost_percent, seed + line)).collect();
-    let addresses = FeedAddresses {
-        lines: lines.iter().map(|line| line.address).collect(),
-        recovery: TcpListener::bind(local(0)).unwrap().into(),
-    };
+    let addresses =
+        FeedAddresses { lines: lines.iter().map(|line| line.address).collect(), recovery: recovery_port(encoding) };
     let mut feed = OrderFeed::start(addresses, &engine, VenueNanos(0)).unwrap();
-    let mut first = join(feed.recovery_address(), &lines);
+    let mut first = join(feed.recovery_address(), encoding, &lines);
     let mut late = None;
     for step in 0..6_000 {
         stamper.at.0 += flow.wait();
@@ -168,22 +192,22 @@ fn play(seed: u64, lost_percent: u64) -> (FeedReader, FeedReader) {
             feed.release(&engine, stamped.at);
         }
         if step == 3_000 {
-            late = Some(join(feed.recovery_address(), &lines));
+            late = Some(join(feed.recovery_address(), encoding, &lines));
         }
         if step % 1_000 == 999 {
             feed.release(&engine, stamped.at);
-            catch_up(&engine, &mut first, &hidden);
+            catch_up(&engine, encoding, &mut first, &hidden);
         }
     }
     let mut late = late.unwrap();
-    catch_up(&engine, &mut late, &hidden);
-    assert_eq!(first.counts().snapshots, 1, "the first reader needs no second snapshot");
+    catch_up(&engine, encoding, &mut late, &hidden);
+    assert_eq!(first.counts().snapshots, 1, "the first reader does not start anew");
     (first, late)
 }
 
 #[test]
 fn everything_arrives_with_one_percent_lost_on_each_line() {
-    let (first, late) = play(test_seed(), 1);
+    let (first, late) = play(test_seed(), FeedEncoding::Mitch, 1);
     for reader in [&first, &late] {
         let counts = reader.counts();
         assert_eq!((counts.misfits, counts.dropped), (0, 0), "{counts:?}");
@@ -197,10 +221,21 @@ fn everything_arrives_with_one_percent_lost_on_each_line() {
 
 #[test]
 fn replays_fill_what_both_lines_have_lost() {
-    let (first, _) = play(test_seed(), 25);
+    let (first, _) = play(test_seed(), FeedEncoding::Mitch, 25);
     let counts = first.counts();
     assert!(counts.replays > 0 && counts.replayed_messages > 0, "{counts:?}");
     assert_eq!((counts.misfits, counts.dropped), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn a_late_reader_of_itch_gets_everything_from_lossy_lines() {
+    let (first, late) = play(test_seed(), FeedEncoding::Itch, 10);
+    for reader in [&first, &late] {
+        let counts = reader.counts();
+        assert!(counts.replays > 0 && counts.replayed_messages > 0, "{counts:?}");
+        assert_eq!((counts.misfits, counts.dropped, counts.snapshots), (0, 0, 1), "{counts:?}");
+        assert_eq!(reader.next_number(), counts.messages + 1, "from the first message on");
+    }
 }
 
 fn wait_for(reader: &mut FeedReader, what: &str, is_there: impl Fn(&FeedReader) -> bool) {
@@ -211,9 +246,9 @@ fn wait_for(reader: &mut FeedReader, what: &str, is_there: impl Fn(&FeedReader) 
     }
 }
 
-fn start_feed(recovery: TcpListener, lines: &[LossyLine], engine: &Engine) -> OrderFeed {
+fn start_feed(recovery: RecoveryPort, lines: &[LossyLine], engine: &Engine) -> OrderFeed {
     let lines = lines.iter().map(|line| line.address).collect();
-    OrderFeed::start(FeedAddresses { lines, recovery: recovery.into() }, engine, VenueNanos(0)).unwrap()
+    OrderFeed::start(FeedAddresses { lines, recovery }, engine, VenueNanos(0)).unwrap()
 }
 
 fn world() -> (Engine, Stamper) {
@@ -227,21 +262,49 @@ fn world() -> (Engine, Stamper) {
 #[test]
 fn a_reader_joins_again_when_the_venue_starts_again() {
     let (engine, _) = world();
-    let lines = [LossyLine::start(0, 1)];
-    let feed = start_feed(TcpListener::bind(local(0)).unwrap(), &lines, &engine);
-    let recovery = feed.recovery_address();
-    let mut reader = join(recovery, &lines);
-    drop(feed);
-    let _feed = start_feed(TcpListener::bind(recovery).unwrap(), &lines, &engine);
-    wait_for(&mut reader, "a second snapshot", |reader| reader.counts().snapshots == 2 && reader.is_joined());
+    for encoding in [FeedEncoding::Mitch, FeedEncoding::Itch] {
+        let lines = [LossyLine::start(0, 1)];
+        let feed = start_feed(recovery_port(encoding), &lines, &engine);
+        let recovery = feed.recovery_address();
+        let mut reader = join(recovery, encoding, &lines);
+        wait_for(&mut reader, "the first start", |reader| reader.counts().snapshots == 1 && reader.is_joined());
+        drop(feed);
+        let again = match encoding {
+            FeedEncoding::Mitch => TcpListener::bind(recovery).unwrap().into(),
+            FeedEncoding::Itch => RecoveryPort::Itch(UdpSocket::bind(recovery).unwrap()),
+        };
+        let _feed = start_feed(again, &lines, &engine);
+        wait_for(&mut reader, "a second start", |reader| reader.counts().snapshots == 2 && reader.is_joined());
+        assert_eq!(difference(&engine, encoding, &reader), None);
+    }
+}
+
+#[test]
+fn a_reader_of_itch_reports_that_missing_messages_do_not_come() {
+    let silent = UdpSocket::bind(local(0)).unwrap();
+    let (lines, recovery) = (vec![local(0)], silent.local_addr().unwrap());
+    let options = ReaderOptions { lines, recovery, encoding: FeedEncoding::Itch, source: None, interface: None };
+    let mut reader = FeedReader::join(options).unwrap();
+    // The lowest byte of the number: eight messages precede the heartbeat.
+    let mut heartbeat = MoldWriter::new(*b"0000000001").heartbeat();
+    heartbeat[17] = 9;
+    silent.send_to(&heartbeat, reader.addresses()[0]).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let error = loop {
+        if let Err(error) = reader.poll(Duration::from_millis(20), &mut |_, _| {}) {
+            break error.to_string();
+        }
+        assert!(Instant::now() < deadline, "{:?}", reader.counts());
+    };
+    assert!(error.contains("no answer to 60 requests for message 1"), "{error}");
 }
 
 #[test]
 fn forged_datagrams_change_nothing_and_are_counted() {
     let (engine, _) = world();
     let lines = [LossyLine::start(0, 1)];
-    let feed = start_feed(TcpListener::bind(local(0)).unwrap(), &lines, &engine);
-    let mut reader = join(feed.recovery_address(), &lines);
+    let feed = start_feed(recovery_port(FeedEncoding::Mitch), &lines, &engine);
+    let mut reader = join(feed.recovery_address(), FeedEncoding::Mitch, &lines);
     let target = reader.addresses()[0];
     let mut message = Vec::new();
     OrderDelete { nanosecond: 0, order_id: 1 }.encode(&mut message);
@@ -265,7 +328,7 @@ fn forged_datagrams_change_nothing_and_are_counted() {
     });
     assert_eq!(reader.next_number(), before, "the venue was asked, and it did not send these messages");
     assert_eq!((reader.counts().snapshots, reader.counts().misfits), (1, 0));
-    assert_eq!(difference(&engine, &reader), None);
+    assert_eq!(difference(&engine, FeedEncoding::Mitch, &reader), None);
 }
 
 /// Returns a free port of a multicast group, and the address from which this host sends to it.
@@ -289,8 +352,8 @@ fn two_readers_of_a_host_receive_a_multicast_group() {
     let (mut engine, mut stamper) = world();
     let addresses = FeedAddresses { lines: vec![line], recovery: TcpListener::bind(local(0)).unwrap().into() };
     let mut feed = OrderFeed::start(addresses, &engine, VenueNanos(0)).unwrap();
-    let options =
-        ReaderOptions { lines: vec![line], recovery: feed.recovery_address(), source: Some(source), interface: None };
+    let (recovery, encoding) = (feed.recovery_address(), FeedEncoding::Mitch);
+    let options = ReaderOptions { lines: vec![line], recovery, encoding, source: Some(source), interface: None };
     let mut readers = [0, 1].map(|_| FeedReader::join(options.clone()).unwrap());
     let mut flow = Flow::new(7);
     for _ in 0..500 {
@@ -304,7 +367,7 @@ fn two_readers_of_a_host_receive_a_multicast_group() {
     }
     feed.release(&engine, stamper.at);
     for reader in &mut readers {
-        catch_up(&engine, reader, &BTreeSet::new());
+        catch_up(&engine, encoding, reader, &BTreeSet::new());
         let counts = reader.line_counts(0);
         assert!(counts.units > 0 && counts.foreign == 0, "{counts:?}");
     }

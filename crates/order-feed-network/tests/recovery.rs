@@ -10,7 +10,7 @@ use pitwire_order_feed::{
     Letter, LoginRequest, LogoutRequest, MitchEncode, MitchMessage, OrderDelete, ReplayRequest, ReplayResponse,
     SnapshotRequest, Unit, UnitWriter,
 };
-use pitwire_order_feed_network::{FeedAddresses, FeedReader, OrderFeed, ReaderOptions};
+use pitwire_order_feed_network::{FeedAddresses, FeedEncoding, FeedReader, OrderFeed, ReaderOptions};
 
 /// Bound of every wait. A test that passes does not come near it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -153,8 +153,8 @@ fn an_address_has_at_most_32_connections() {
     read_end(refused);
     assert_eq!(counter(&feed, "refused_connections_total"), 1);
     drop(open);
-    let options =
-        ReaderOptions { lines: vec![local(0)], recovery: feed.recovery_address(), source: None, interface: None };
+    let (lines, recovery) = (vec![local(0)], feed.recovery_address());
+    let options = ReaderOptions { lines, recovery, encoding: FeedEncoding::Mitch, source: None, interface: None };
     // The places of the closed connections become free.
     while FeedReader::join(options.clone()).is_err() {
         std::thread::sleep(Duration::from_millis(20));

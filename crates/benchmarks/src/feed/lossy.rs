@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use pitwire_failure::Failure;
 use pitwire_model::VenueNanos;
-use pitwire_order_feed::MitchMessage;
-use pitwire_order_feed_network::{FeedAddresses, FeedReader, OrderFeed, ReaderCounts, ReaderOptions};
+use pitwire_order_feed_network::{
+    FeedAddresses, FeedEncoding, FeedMessage, FeedReader, OrderFeed, ReaderCounts, ReaderOptions,
+};
 use pitwire_random::SplitMix64;
 
 use super::{FeedRecording, defined_engine};
@@ -52,8 +53,8 @@ pub fn measure(recording: &FeedRecording, lost_percent: u64, seed: u64) -> Resul
     let mut engine = defined_engine();
     let mut feed = OrderFeed::start(FeedAddresses { lines, recovery: recovery.into() }, &engine, VenueNanos(0))?;
     let recovery = feed.recovery_address();
-    let options =
-        ReaderOptions { lines: vec![(Ipv4Addr::LOCALHOST, 0).into(); 2], recovery, source: None, interface: None };
+    let lines = vec![(Ipv4Addr::LOCALHOST, 0).into(); 2];
+    let options = ReaderOptions { lines, recovery, encoding: FeedEncoding::Mitch, source: None, interface: None };
     let mut reader = FeedReader::join(options).map_err(|error| Failure::new(error.to_string()))?;
     let targets = reader.addresses().to_vec();
     let mut relays = Vec::new();
@@ -68,7 +69,7 @@ pub fn measure(recording: &FeedRecording, lost_percent: u64, seed: u64) -> Resul
         let (mut expected, mut in_order) = (reader.next_number(), true);
         let mut moved_at = Instant::now();
         while reader.next_number() < last.load(Ordering::Relaxed) && moved_at.elapsed() < PATIENCE {
-            let mut visit = |number, _: &MitchMessage| {
+            let mut visit = |number, _: &FeedMessage| {
                 in_order &= number == expected;
                 expected = number + 1;
             };

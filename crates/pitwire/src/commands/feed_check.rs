@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pitwire_failure::Failure;
 use pitwire_model::Side;
 use pitwire_net::{listen_options, stop_flag};
-use pitwire_order_feed_network::{FeedReader, ReaderError, ReaderOptions};
+use pitwire_order_feed_network::{FeedEncoding, FeedReader, ReaderError, ReaderOptions};
 use pitwire_terminal::output::say;
 use serde_json::{Value, json};
 
@@ -18,11 +18,31 @@ Examples:
   pitwire feed-check --lines 127.0.0.1:9100,127.0.0.1:9101 --recovery 127.0.0.1:9102
       the feed of `pitwire up --order-feed` with the same addresses, for ten seconds
   pitwire feed-check --lines 239.1.1.1:9100 --recovery 10.0.0.5:9102 --seconds 60 --json
-      one multicast line for a minute, as one JSON object";
+      one multicast line for a minute, as one JSON object
+  pitwire feed-check --lines 127.0.0.1:9100 --recovery 127.0.0.1:9102 --encoding itch
+      the feed of `pitwire up --order-feed-encoding itch`";
 
 /// Interval in which the check looks at the clock and at Ctrl-C.
 const POLL: Duration = Duration::from_millis(100);
 const LINE_NAMES: [&str; 2] = ["A", "B"];
+
+/// Encoding of an order-by-order feed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OrderFeedEncoding {
+    /// MITCH 4.07, with replays and snapshots over TCP
+    Mitch,
+    /// ITCH 5.0 in packets of MoldUDP64
+    Itch,
+}
+
+impl From<OrderFeedEncoding> for FeedEncoding {
+    fn from(encoding: OrderFeedEncoding) -> Self {
+        match encoding {
+            OrderFeedEncoding::Mitch => FeedEncoding::Mitch,
+            OrderFeedEncoding::Itch => FeedEncoding::Itch,
+        }
+    }
+}
 
 /// Check the lines of an order-by-order feed: gaps, duplicates, delays and books.
 #[derive(Args)]
@@ -35,6 +55,9 @@ pub struct FeedCheck {
     /// Recovery port of the venue.
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     recovery: SocketAddr,
+    /// Encoding of the feed.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "mitch")]
+    encoding: OrderFeedEncoding,
     /// Address from which the venue sends; the default is that of the recovery port.
     #[arg(long, value_name = "ADDR")]
     source: Option<IpAddr>,
@@ -60,6 +83,7 @@ impl FeedCheck {
         let options = ReaderOptions {
             lines: self.lines.clone(),
             recovery: self.recovery,
+            encoding: self.encoding.into(),
             source: self.source,
             interface: self.interface,
         };
@@ -177,7 +201,9 @@ fn book_rows(reader: &FeedReader) -> impl Iterator<Item = BookRow> {
 fn failure(error: ReaderError) -> Failure {
     let remedy = match error {
         ReaderError::Line { .. } => "give --lines addresses of this host that no other program uses",
-        ReaderError::Recovery { .. } => "compare --recovery with --order-feed-recovery of the venue",
+        ReaderError::Recovery { .. } => {
+            "compare --recovery with --order-feed-recovery of the venue, and --encoding with --order-feed-encoding"
+        }
     };
     Failure::new(error.to_string()).remedy(remedy)
 }

@@ -33,7 +33,7 @@ use tracing::{info, warn};
 
 use crate::bus_key;
 use crate::commands::arguments::CertificateFiles;
-use crate::commands::feed_check::check_lines;
+use crate::commands::feed_check::{OrderFeedEncoding, check_lines};
 use crate::commands::idle::Idle;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::command_progress::CommandProgress;
@@ -173,14 +173,6 @@ pub struct Up {
     /// "order_feed_recovery":"ADDR:PORT"
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OrderFeedEncoding {
-    /// MITCH 4.07, with replays and snapshots over TCP
-    Mitch,
-    /// ITCH 5.0 in packets of MoldUDP64
-    Itch,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
