@@ -123,7 +123,7 @@ publication-study: web/dist/index.html lab/.venv/.stamp ## WebSocket publishers 
 	lab/.venv/bin/lab publication run $(if $(RESUME),,--fresh) $(or $(STUDY),lab/studies/publication.toml)
 	lab/.venv/bin/lab publication report $(or $(STUDY),lab/studies/publication.toml)
 
-fuzz: ## a million executions each at the JSON-RPC dialect, the journal reader, the cutter, WebSocket frames and handshakes (fewer: make fuzz RUNS=20000)
+fuzz: ## a million executions each at the JSON-RPC dialect, the journal reader, the cutter, WebSocket frames and handshakes, the order feed and its recovery, binary order entry, and captures (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
 
 attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on the real binary, and a table: attack, tries, result

@@ -15,7 +15,7 @@ use pitwire_order_feed::{
 };
 
 /// Most bytes of units that wait for an earlier unit.
-const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
+pub(crate) const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// Units whose arrival on the first line is remembered, to measure the delay of the second.
 const ARRIVALS: u64 = 4_096;
 /// Longest wait in nanoseconds for missing messages on the other line, before a replay request.
@@ -128,6 +128,10 @@ impl LineArbiter {
         self.next
     }
 
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
     pub fn line(&self, line: usize) -> LineCounts {
         self.lines.get(line).map(|(counts, _)| *counts).unwrap_or_default()
     }
@@ -150,7 +154,8 @@ impl LineArbiter {
             match *next {
                 Some(expected) if first > expected => {
                     counts.gaps += 1;
-                    counts.missing_messages += first - expected;
+                    // Forged numbers of ITCH can be the highest, more than once.
+                    counts.missing_messages = counts.missing_messages.saturating_add(first - expected);
                 }
                 Some(expected) if first < expected && count > 0 => counts.repeated += 1,
                 _ => {}

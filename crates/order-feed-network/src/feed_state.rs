@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use pitwire_model::Side;
 use pitwire_order_feed::{
-    BookBuilder, Letter, MitchEncode, MitchMessage, MoldHeader, MoldPacket, OrderAdd, SnapshotComplete,
-    SnapshotResponse, TimeMark, UnitWriter, wire_number,
+    BookBuilder, Letter, MOLD_SESSION_BYTES, MitchEncode, MitchMessage, MoldHeader, MoldPacket, OrderAdd,
+    SnapshotComplete, SnapshotResponse, TimeMark, UnitWriter, wire_number,
 };
 use tracing::warn;
 
@@ -188,6 +188,11 @@ impl FeedState {
             replay.units.push(Arc::clone(unit));
         }
         Some(replay)
+    }
+
+    /// Returns the session of MoldUDP64, or zeros.
+    pub fn session(&self) -> [u8; MOLD_SESSION_BYTES] {
+        self.encoder.session().unwrap_or_default()
     }
 
     /// Returns the packet that answers a request of MoldUDP64. `None` if the request names another

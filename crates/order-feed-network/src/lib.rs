@@ -16,6 +16,8 @@ mod arbiter;
 mod counters;
 mod feed_state;
 mod feed_thread;
+#[doc(hidden)]
+pub mod hostile;
 mod order_feed;
 mod packet_encoder;
 mod rate_limit;

@@ -29,8 +29,8 @@ pub(crate) enum ReplayAnswer {
     Limited,
 }
 
-pub(crate) struct RecoveryClient {
-    socket: TcpStream,
+pub(crate) struct RecoveryClient<S = TcpStream> {
+    socket: S,
     deadline: Instant,
 }
 
@@ -41,12 +41,7 @@ impl RecoveryClient {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        let mut client = RecoveryClient { socket, deadline: Instant::now() + ANSWER_PATIENCE };
-        client.request(&LoginRequest::default())?;
-        match client.message()? {
-            MitchMessage::LoginResponse(response) if response.status == Letter(b'A') => Ok(client),
-            other => Err(unexpected("Login Response", &other)),
-        }
+        RecoveryClient::log_in(socket)
     }
 
     /// Returns whether the venue has closed the connection.
@@ -57,6 +52,17 @@ impl RecoveryClient {
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         };
         self.socket.set_nonblocking(false).is_err() || !is_open
+    }
+}
+
+impl<S: Read + Write> RecoveryClient<S> {
+    pub fn log_in(socket: S) -> io::Result<RecoveryClient<S>> {
+        let mut client = RecoveryClient { socket, deadline: Instant::now() + ANSWER_PATIENCE };
+        client.request(&LoginRequest::default())?;
+        match client.message()? {
+            MitchMessage::LoginResponse(response) if response.status == Letter(b'A') => Ok(client),
+            other => Err(unexpected("Login Response", &other)),
+        }
     }
 
     /// Requests `count` messages from `first`.

@@ -101,6 +101,8 @@ impl<'a> MoldPacket<'a> {
     /// does not have `first`.
     pub fn part(&self, first: u64, count: u16) -> Option<Vec<u8>> {
         let skipped = first.checked_sub(self.header.sequence_number).and_then(|n| usize::try_from(n).ok())?;
+        // A forged packet may have the highest numbers.
+        first.checked_add(count.into())?;
         let mut writer = MoldWriter::starting_at(self.header.session, first);
         let mut packet = None;
         for message in self.messages().skip(skipped).take(usize::from(count)) {

@@ -1,5 +1,5 @@
-//! Hostile input for the dispatcher, the journal reader, the feed scanner, the WebSocket decoder
-//! and the order-by-order feed: driven by fuzzers, replayed by a test.
+//! Hostile input for the dispatcher, the journal reader, the feed scanner, the WebSocket decoder,
+//! the order-by-order feed, binary order entry and captures: driven by fuzzers, replayed by a test.
 //!
 //! Does        take any bytes, pass them to a small venue in memory, to the recovery of a small
 //!             journal or to a decoder, and panic when a guarantee is broken: an answer that is not
@@ -9,9 +9,13 @@
 //!             its file.
 //! Leaves out  libFuzzer (`fuzz/`, by `make fuzz`); the short form is this crate's test.
 //! Start at    [`json_rpc::run`], [`journal::run`], [`feed::run`], [`frames::run`],
-//!             [`handshake::run`], [`order_feed::run`].
+//!             [`handshake::run`], [`order_feed::run`], [`feed_network::run`],
+//!             [`binary_entry::run`], [`capture::run`].
 
+pub mod binary_entry;
+pub mod capture;
 pub mod feed;
+pub mod feed_network;
 pub mod frames;
 pub mod handshake;
 pub mod journal;

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitwire_hostile_input::mutate::mutated;
-use pitwire_hostile_input::{feed, frames, handshake, journal, json_rpc, order_feed};
+use pitwire_hostile_input::{
+    binary_entry, capture, feed, feed_network, frames, handshake, journal, json_rpc, order_feed,
+};
 
 /// Mutations per target. `make fuzz` runs a million, guided by coverage.
 const MUTATIONS: usize = 4_000;
@@ -79,4 +81,23 @@ fn order_feed_is_decoded_or_refused_without_a_change() {
     let seeds = order_feed::seeds();
     assert!(seeds.len() > 20, "{}", seeds.len());
     drive("order_feed", &seeds, order_feed::run);
+}
+
+#[test]
+fn feed_readers_and_recovery_keep_their_order_and_bounds() {
+    drive("feed_network", &feed_network::seeds(), feed_network::run);
+}
+
+#[test]
+fn binary_order_entry_keeps_the_bytes_of_a_message() {
+    let seeds = binary_entry::seeds();
+    assert!(seeds.len() > 20, "{}", seeds.len());
+    drive("binary_entry", &seeds, binary_entry::run);
+}
+
+#[test]
+fn captures_of_any_form_have_the_same_messages() {
+    let seeds = capture::seeds();
+    assert!(seeds.len() > 15, "{}", seeds.len());
+    drive("capture", &seeds, capture::run);
 }
