@@ -36,7 +36,7 @@ def small_disk(path: Path, mib: int) -> Iterator[Path]:
     path.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=700", "tmpfs", path], check=False)
     if mounted.returncode != 0:
-        pytest.skip("no permission to mount a small disk; testing/faulty-disk/tests/space.rs has one of its own")
+        pytest.skip("no permission to mount a small disk; testing/faulty-disk/tests/suite/space.rs has one of its own")
     try:
         yield path
     finally:

@@ -1,6 +1,6 @@
 """The rule pages: every cited rule exists, every test that they name exists, and every worked
 example follows from the rules. Both engines play the same examples in
-crates/scenario/tests/vectors.rs."""
+crates/scenario/tests/suite/vectors.rs."""
 
 import json
 import re

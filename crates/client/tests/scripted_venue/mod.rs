@@ -1,8 +1,5 @@
 //! A venue that follows the script of a test.
 
-// Each test file uses a part of it.
-#![allow(dead_code)]
-
 use std::future::Future;
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A venue in memory with a client: the fixture of every test of the methods.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod requests;
 pub mod shape;
@@ -23,7 +22,6 @@ pub const WALL_US: u64 = 1_795_219_359_706_101;
 const ANSWERED_US: u64 = 1_795_219_359_707_003;
 
 pub const ALICE: AccountId = AccountId(0);
-pub const BOB: AccountId = AccountId(1);
 
 /// Currency names with their decimals.
 const CURRENCIES: [(&str, u8); 7] =

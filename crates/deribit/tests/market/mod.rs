@@ -1,5 +1,4 @@
 //! A test market with one instrument and one house account, and the public channels of it.
-#![allow(dead_code)] // each test binary uses its part
 
 use pitwire_deribit::channels::{ChannelCursor, ChannelId, PublicChannels, SubscriptionStart};
 use pitwire_deribit::codec::Channel;

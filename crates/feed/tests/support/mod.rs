@@ -1,5 +1,4 @@
 //! Frames to feed, and the objects found in them.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use pitwire_feed::{MissingSymbol, Object, ObjectReader, ObjectSink, ScanCounters, SimdLevel, Violation};
 use pitwire_reference_feed::{self as reference, FeedEvent};

@@ -1,5 +1,4 @@
 //! One of everything, by the names that the golden vectors use.
-#![allow(dead_code)] // each test binary uses its part
 
 pub mod flows;
 pub mod reporting;

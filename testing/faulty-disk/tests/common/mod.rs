@@ -1,6 +1,5 @@
 //! Fixtures of the crash tests: commands from a seed, a journal on a faulty disk, and a judge of
 //! lost commands.
-#![allow(dead_code)] // each test binary uses its part
 
 use pitwire_random::SplitMix64;
 use std::sync::Arc;
@@ -142,6 +141,7 @@ impl Writer {
 
 /// An error of recovery.
 #[derive(Debug)]
+#[allow(dead_code, reason = "a failed test prints the fields")]
 pub enum Loss {
     Refused(String),
     /// Fewer commands than were acknowledged.

@@ -1,0 +1,4 @@
+//! The integration tests of this crate, in one program because each program links the whole crate.
+
+mod files;
+mod fitting;

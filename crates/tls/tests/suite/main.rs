@@ -1,0 +1,5 @@
+//! The integration tests of this crate, in one program because each program links the whole crate.
+
+mod blocking;
+mod client;
+mod sessions;
