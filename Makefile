@@ -59,6 +59,9 @@ test: web/dist/index.html ## everything that CI runs: checks, Rust, page, real c
 	@[ ! -x target/docs-venv/bin/zensical ] || target/docs-venv/bin/python scripts/build_site.py
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
+# Without the examples: they are measuring programs, which clippy checks.
+CARGO_TEST := cargo test --locked --workspace --tests
+
 # The parts of `make test`. test-tools waits for downloads; test-lab, test-page and test-rust often
 # wait for timers. test-programs only computes: with the lowest priority, it delays no test.
 test-tools: check-scripts lab/.venv/.stamp
@@ -66,14 +69,15 @@ test-tools: check-scripts lab/.venv/.stamp
 	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
 
 test-programs:
-	$(WITH) rust -- nice -n 19 cargo test --locked --workspace --no-run
+	$(WITH) rust -- nice -n 19 $(CARGO_TEST) --no-run
 	$(WITH) rust python -- nice -n 19 scripts/build-python
 
 test-lab:
 	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 --dist worksteal -m "not soak" lab/tests lab/conform
 
 test-rust:
-	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast
+	$(WITH) rust -- $(CARGO_TEST) --no-fail-fast
+	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast --doc
 	$(XTASK) mutants
 
 test-page:
