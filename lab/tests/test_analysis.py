@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_capture import write_capture
 
-from lab import analysis, capture, heat, matching, processes
+from lab import analysis, capture, costs, heat, matching, processes
 from lab.analysis import LoadedRun
 from lab.capture import Capture
 from lab.comparison import Run
@@ -144,9 +144,9 @@ def test_a_drifting_run_is_unsteady_and_a_flat_one_is_not() -> None:
     rng = np.random.default_rng(1)
     index = np.repeat(np.arange(30), 100)
     flat = rng.gamma(4, 5_000, 3_000)
-    assert not analysis.drifts(Run(0, "a", flat, index))
-    assert analysis.drifts(Run(0, "a", flat * np.linspace(1, 1.5, 3_000), index))
-    assert not analysis.drifts(Run(0, "a", flat[:300], index[:300]))
+    assert not costs.drifts(Run(0, "a", flat, index))
+    assert costs.drifts(Run(0, "a", flat * np.linspace(1, 1.5, 3_000), index))
+    assert not costs.drifts(Run(0, "a", flat[:300], index[:300]))
 
 
 def test_a_heat_map_counts_messages_by_time_and_latency_and_marks_pauses() -> None:

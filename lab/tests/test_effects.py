@@ -1,12 +1,14 @@
 """Comparisons between timed tables: groups of rates, single factors, batches, saturation."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import RunStudy
 
-from lab import analysis, effects, tables
+from lab import analysis, costs, effects, page, report, tables
 from lab.comparison import Run
 
 USUAL = {
@@ -99,13 +101,13 @@ def test_a_rate_is_sustained_if_the_reference_receiver_is_as_late() -> None:
 
 def test_a_growing_queue_is_one_that_doubles_above_a_millisecond() -> None:
     index = np.repeat(np.arange(30), 10)
-    assert analysis.grows(Run(0, "a", np.linspace(1e5, 5e6, 300), index))
-    assert not analysis.grows(Run(0, "a", np.linspace(1e4, 5e5, 300), index))
-    assert not analysis.grows(Run(0, "a", np.linspace(4e6, 5e6, 300), index))
+    assert costs.grows(Run(0, "a", np.linspace(1e5, 5e6, 300), index))
+    assert not costs.grows(Run(0, "a", np.linspace(1e4, 5e5, 300), index))
+    assert not costs.grows(Run(0, "a", np.linspace(4e6, 5e6, 300), index))
 
 
 @pytest.mark.usefixtures("test_feed")
-def test_batches_and_a_factor_appear_in_the_report(run_study: RunStudy) -> None:
+def test_batches_a_factor_and_a_subject_appear_in_report_and_page(run_study: RunStudy, tmp_path: Path) -> None:
     timed = {"rate": 200, "blocks": 2, "warm_up_s": 0.1, "measured_s": 0.5, "spin_us": 0}
     study = {
         "timed": [
@@ -114,7 +116,7 @@ def test_batches_and_a_factor_appear_in_the_report(run_study: RunStudy) -> None:
             {"name": "burst", "arrival": "batches", "batch": 20, **timed},
         ],
         "limits": {"noisy_runs": "flag"},
-        "analysis": {"resamples": 100},
+        "analysis": {"resamples": 100, "subject": "a"},
     }
     results = run_study(study, {"a": "", "b": ""})
     found = analysis.analyse(results)
@@ -126,3 +128,17 @@ def test_batches_and_a_factor_appear_in_the_report(run_study: RunStudy) -> None:
     assert all(0 < d.feed <= d.median <= d.slowest for d in burst.drains)
     assert tables.drain_table(burst)[0].rows
     assert tables.load_tables(found)[0].id == "factor-base-spoken"
+    assert {(goal.kind, goal.table) for goal in found.goals if goal.kind != "cpu"} == {
+        ("latency", "base"),
+        ("latency", "spoken"),
+        ("throughput", "burst"),
+    }
+    assert 'id="goals"' in report.write(found, results, "make it").read_text()
+    path = page.write([page.Source(found, results.path, "make it")], tmp_path / "docs", "collected", "A collection")
+    text = path.read_text()
+    assert "0 of 1,440 messages were lost" in text
+    assert "Goal at 200 messages a second: the median of a is at most " in text
+    assert "A subscription by message" in text
+    assert "make it\nlab/.venv/bin/lab page lab/studies/test.toml --name collected" in text
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert link == "../lab.md" or (path.parent / link).is_file(), link

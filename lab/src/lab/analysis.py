@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from scipy import stats
 
-from lab import capture, comparison, effects, heat, live, matching, processes, scores, summary
+from lab import capture, comparison, costs, effects, goals, heat, live, matching, processes, scores, summary
 from lab.capture import Capture, CaptureError
 from lab.comparison import Comparison, Run
 from lab.connectors import REFERENCE_NAME
@@ -43,24 +42,6 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What one connector used and lost in the timed runs of one table. Medians over runs."""
-
-    connector: str
-    cpu_us_per_message: float | None
-    switches_per_message: float | None
-    peak_memory_mb: float
-    start_to_open_ms: float | None  # from process start to open connection
-    first_messages_p50_us: float  # median latency of the first 1,000 messages: the cold start
-    gc_pause_ms: float | None
-    ring_waits: int
-    sent: int
-    missing: int
-    unsteady_runs: int  # runs whose latency drifted in the measured window
-    growing_runs: int  # runs whose latency doubled in the measured window, to above a millisecond
-
-
-@dataclass(frozen=True)
 class Reference:
     """Response latency of the reference receiver: the floor of the instrument. Medians over
     runs."""
@@ -78,7 +59,7 @@ class TimedResult:
     settings: dict[str, Any]
     blocks: list[int]
     comparison: Comparison
-    costs: list[Cost]
+    costs: list[costs.Cost]
     five_numbers: dict[str, summary.FiveNumbers]
     normality: dict[str, summary.Normality | None]
     lateness_p99_us: float  # of the feed, the worst run
@@ -86,7 +67,8 @@ class TimedResult:
     ecdf: dict[str, list[tuple[float, float]]]  # pooled runs: probability, latency in ns
     # Second, p50 and p99 in ns: medians over the runs.
     timeline: dict[str, list[tuple[float, float, float]]]
-    run_medians: dict[str, list[float]]  # median latency of each run, in ns
+    run_medians: dict[str, list[float]]  # median latency of each run, in ns and in order of the blocks
+    run_cpu_us: dict[str, list[float | None]]  # CPU time per message of each run, in the same order
     drains: list[effects.Drain]  # of the batches, if the table has them
     heat: list[heat.HeatMap]  # of the first block
 
@@ -131,6 +113,7 @@ class Results:
     live: list[live.LiveResult]
     factors: list[effects.Factor]
     saturation: list[effects.Saturation]
+    goals: list[goals.Goal]  # of the connector that the study file names as its subject
     scoring: scores.Scoring | None  # of the joined runs, by the study's rule
     fragility: list[scores.Change]
     late: LateEvents
@@ -250,6 +233,7 @@ def analyse(results: ResultFolder) -> Results:
     scoring, fragile = score_joined(joined)
     floor_p99_ns = float(np.median([n.floor_ns(0.99) for n in noise])) if noise else 0.0
     group = effects.load_group(timed)
+    saturation = effects.saturation(group, floor_p99_ns) if len(group) > 1 else []
     return Results(
         study=study,
         description=description,
@@ -259,12 +243,18 @@ def analyse(results: ResultFolder) -> Results:
         joined=joined,
         live=others,
         factors=effects.factors(timed, study.seed),
-        saturation=effects.saturation(group, floor_p99_ns) if len(group) > 1 else [],
+        saturation=saturation,
+        goals=goals.find(study.analysis.subject, variants_of(description), timed, saturation),
         scoring=scoring,
         fragility=fragile,
         late=late,
         problems=problems,
     )
+
+
+def variants_of(description: dict[str, Any]) -> dict[str, str]:
+    """Variant -> connector that it is a variant of."""
+    return {name: about["base"] for name, about in description["connectors"].items() if about.get("base")}
 
 
 # Timed runs
@@ -290,9 +280,11 @@ def timed_result(
     data: dict[tuple[int, str], Run] = {}
     firsts: dict[str, list[float]] = {}
     batches: dict[tuple[int, str], np.ndarray] = {}
+    counted: dict[tuple[int, str], int] = {}
     for run in runs:
         due, latency = read_timed(run)
         connector, block, start = run.own.connector, run.record.block, run.record.measured_from_ns
+        counted[block, connector] = costs.received_in_window(run.own, due + latency)
         measured = due >= start
         if not measured.any():
             problems.append(Problem(run.record.id, connector, "no message arrived after the warm-up"))
@@ -325,13 +317,14 @@ def timed_result(
     )
     database = matching.open_store(results.path)
     chosen = [r for r in runs if r.record.block in complete and r.own.connector in wanted]
-    costs = [
-        cost_of(
+    own_costs = [
+        costs.cost_of(
             database,
             results,
             c,
             [r for r in chosen if r.own.connector == c],
             [k for k in kept if k.connector == c],
+            counted,
             firsts,
         )
         for c in study.connectors
@@ -345,7 +338,7 @@ def timed_result(
         settings=settings,
         blocks=complete,
         comparison=found,
-        costs=costs,
+        costs=own_costs,
         five_numbers={c: summary.five_numbers(values) for c, values in pooled.items()},
         normality={c: summary.normality(values) for c, values in pooled.items()},
         lateness_p99_us=max(r.record.lateness_us["p99"] for r in chosen),
@@ -353,9 +346,17 @@ def timed_result(
         ecdf={c: ecdf_of(values) for c, values in pooled.items()},
         timeline={c: timeline_of([k for k in kept if k.connector == c], slice_ms) for c in pooled},
         run_medians={c: [float(np.median(k.latency_ns)) for k in kept if k.connector == c] for c in pooled},
+        run_cpu_us={
+            c: [costs.per_message(r.own.window_cpu_ns, counted[r.record.block, c], 1e3) for r in by_block(chosen, c)]
+            for c in pooled
+        },
         drains=drains_of(results, study, chosen, batches) if batches else [],
         heat=heat_of(chosen, [run for run in kept if run.block == complete[0]], slice_ms),
     )
+
+
+def by_block(runs: list[LoadedRun], connector: str) -> list[LoadedRun]:
+    return sorted((r for r in runs if r.own.connector == connector), key=lambda r: r.record.block or 0)
 
 
 def heat_of(loaded: list[LoadedRun], runs: list[Run], slice_ms: float) -> list[heat.HeatMap]:
@@ -378,7 +379,7 @@ def drains_of(
 ) -> list[effects.Drain]:
     found = []
     for connector in study.connectors:
-        own = [run for run in runs if run.own.connector == connector]
+        own = by_block(runs, connector)
         feed = []
         for run in own:
             truth = read_truth(results.run_folder(run.record.id) / "truth.csv")
@@ -417,75 +418,6 @@ def timeline_of(runs: list[Run], slice_ms: float) -> list[tuple[float, float, fl
         (index * slice_ms / 1000, *(float(x) for x in np.median(np.array(pairs), axis=0)))
         for index, pairs in sorted(rows.items())
     ]
-
-
-def slice_medians(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    indices = np.unique(run.slice_index)
-    return indices, np.array([np.median(run.latency_ns[run.slice_index == i]) for i in indices])
-
-
-def grows(run: Run) -> bool:
-    """Returns whether a queue builds up: the last third of the slices is twice as slow, above a
-    millisecond.
-    """
-    _, medians = slice_medians(run)
-    third = max(1, len(medians) // 3)
-    first, last = np.median(medians[:third]), np.median(medians[-third:])
-    return bool(last > 2 * first and last > effects.MOST_P99_NS)
-
-
-def drifts(run: Run) -> bool:
-    """Returns whether the slice medians have a trend of more than 5 %, by Kendall's tau at 1 %."""
-    indices, medians = slice_medians(run)
-    if len(medians) < 6:
-        return False
-    third = len(medians) // 3
-    change = abs(np.median(medians[-third:]) / np.median(medians[:third]) - 1)
-    return bool(change > 0.05 and stats.kendalltau(indices, medians).pvalue < 0.01)
-
-
-def cost_of(
-    database: Any,
-    results: ResultFolder,
-    connector: str,
-    runs: list[LoadedRun],
-    kept: list[Run],
-    firsts: dict[str, list[float]],
-) -> Cost:
-    def median(values: list[float | None]) -> float | None:
-        present = [v for v in values if v is not None]
-        return float(np.median(present)) if present else None
-
-    cpu, switches, pauses, waits, sent, missing = [], [], [], 0, 0, 0
-    for run in runs:
-        own = run.own
-        messages = run.record.settings["rate"] * own.window_s if own.window_s else None
-        cpu.append(own.window_cpu_ns / 1e3 / messages if messages and own.window_cpu_ns is not None else None)
-        switches.append(own.window_switches / messages if messages and own.window_switches is not None else None)
-        for found in run.captures:
-            pause = found.run.get("gc_pause_ns", "")
-            pauses.append(int(pause) / 1e6 if pause.isdigit() else None)
-            wait = found.run.get("ring_waits", "0")
-            waits += int(wait) if wait.isdigit() else 0
-        counts = matching.count_losses(database, connector, run.files, results.run_folder(run.record.id) / "truth.csv")
-        sent += counts.sent
-        missing += counts.missing
-    return Cost(
-        connector=connector,
-        cpu_us_per_message=median(cpu),
-        switches_per_message=median(switches),
-        peak_memory_mb=max(run.own.peak_memory_kb for run in runs) / 1024,
-        start_to_open_ms=median(
-            [None if r.own.start_to_open_ns is None else r.own.start_to_open_ns / 1e6 for r in runs]
-        ),
-        first_messages_p50_us=float(np.median(firsts[connector])) / 1e3,
-        gc_pause_ms=median(pauses),
-        ring_waits=waits,
-        sent=sent,
-        missing=missing,
-        unsteady_runs=sum(drifts(run) for run in kept),
-        growing_runs=sum(grows(run) for run in kept),
-    )
 
 
 # Joined runs

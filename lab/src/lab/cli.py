@@ -1,5 +1,6 @@
 """Command line of the laboratory."""
 
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -240,6 +241,38 @@ def report(study_file: StudyFile, output: Output = None) -> None:
         folder = result_folder(load(study_file).name, output)
         with console.status("analysing"):
             path = write(compute(folder), folder, reproduce_command("lab", study_file))
+    except (StudyError, AnalysisError) as error:
+        raise fail(str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
+    console.print(f"wrote {path}", soft_wrap=True)
+
+
+@app.command()
+def page(
+    study_files: Annotated[list[Path], typer.Argument(help="Study files that have run.")],
+    name: Annotated[str, typer.Option(help="Name of the page: a to z, 0 to 9 and '-'.")],
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "WebSocket clients: a collection",
+    folder: Annotated[Path, typer.Option(help="Folder of the page.")] = connectors.REPOSITORY / "docs" / "studies",
+) -> None:
+    """Write the reports of several studies, and one Markdown page with their claims."""
+    from lab import page as pages
+    from lab.analysis import AnalysisError
+    from lab.analysis import analyse as compute
+    from lab.report import write
+
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
+        raise fail(f'--name is "{name}": expected a to z, 0 to 9 and "-", for example collection-2026-11')
+    sources = []
+    try:
+        for study_file in study_files:
+            results_folder = result_folder(load(study_file).name, None)
+            command = reproduce_command("lab", study_file)
+            with console.status(f"analysing {study_file}"):
+                results = compute(results_folder)
+                write(results, results_folder, command)
+            sources.append(pages.Source(results, results_folder.path, command))
+        path = pages.write(sources, folder, name, title)
     except (StudyError, AnalysisError) as error:
         raise fail(str(error)) from error
     except OSError as error:

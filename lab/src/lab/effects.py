@@ -29,6 +29,7 @@ class Drain:
     interval: Interval  # 95 %, from a bootstrap over runs
     slowest: float  # batch of all runs
     feed: float  # from the due time to the last byte that the feed wrote: the lower bound
+    run_medians: list[float]  # one per run, in order of the blocks
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def drain(connector: str, per_run: Sequence[np.ndarray], feed: Sequence[np.ndarr
         interval=percentile_interval(np.median(drawn, axis=1), 0.95),
         slowest=float(max(batches.max() for batches in per_run)),
         feed=float(np.median([np.median(batches) for batches in feed])),
+        run_medians=[float(median) for median in medians],
     )
 
 

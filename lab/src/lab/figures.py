@@ -49,6 +49,11 @@ def styles(connectors: Sequence[str]) -> dict[str, tuple[tuple[float, ...], str]
     return {c: (palette[i], MARKERS[i % len(MARKERS)]) for i, c in enumerate(sorted(connectors))}
 
 
+def row_height(inches: float, rows: int) -> float:
+    """Height of all rows of a figure with one row per connector. It fits on a page with its caption."""
+    return rows * min(inches, 6.4 / rows)
+
+
 def svg(figure: Figure) -> str:
     """SVG element without the XML header. Its size follows the page."""
     buffer = io.StringIO()
@@ -94,7 +99,7 @@ def dots(rows: Sequence[tuple[str, float, float, float]], label: str) -> str:
     """
     ordered = sorted(rows, key=lambda row: -row[1])
     look = styles([name for name, *_ in ordered])
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.32 * len(ordered)))
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + row_height(0.32, len(ordered))))
     for y, (name, value, low, high) in enumerate(ordered):
         colour, marker = look[name]
         axes.plot([low, high], [y, y], color=colour, linewidth=2)
@@ -197,7 +202,14 @@ def boxes(five: Mapping[str, FiveNumbers]) -> str:
 
 
 def names(axes: Axes, connectors: Sequence[str]) -> None:
-    axes.set_xticks(range(1, len(connectors) + 1), connectors, rotation=20, ha="right")
+    is_crowded = len(connectors) > 12
+    axes.set_xticks(
+        range(1, len(connectors) + 1),
+        connectors,
+        rotation=90 if is_crowded else 20,
+        ha="center" if is_crowded else "right",
+        fontsize=7 if is_crowded else None,
+    )
     axes.grid(visible=False, axis="x")
 
 
@@ -258,13 +270,13 @@ def cost_curves(timed: Sequence[TimedResult]) -> str:
     return svg(figure)
 
 
-def bars(values: Mapping[str, float | None], label: str) -> str:
+def bars(values: Mapping[str, float | None], label: str, form: str = "{:.3g}") -> str:
     """Horizontal bars with their values, smallest first."""
     rows = sorted(((c, v) for c, v in values.items() if v is not None), key=lambda row: -row[1])
     look = styles(list(values))
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.28 * len(rows)))
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + row_height(0.28, len(rows))))
     drawn = axes.barh([c for c, _ in rows], [v for _, v in rows], color=[look[c][0] for c, _ in rows], height=0.6)
-    axes.bar_label(drawn, fmt=lambda value: f"{value:.3g}", padding=3, fontsize=8)
+    axes.bar_label(drawn, fmt=form.format, padding=3, fontsize=8)
     axes.set_xlabel(label)
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)
@@ -330,13 +342,13 @@ def ranks(result: TimedResult) -> str:
     """The interval of ranks of each connector: 95 % of the bootstrap draws."""
     ordered = sorted(result.comparison.levels, key=lambda level: -level.quantiles[0.5])
     look = styles([level.connector for level in ordered])
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.28 * len(ordered)))
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + row_height(0.28, len(ordered))))
     for y, level in enumerate(ordered):
         colour, marker = look[level.connector]
         ends = [level.rank.low, level.rank.high]
         axes.plot(ends, [y, y], color=colour, marker=marker, markersize=5, linewidth=2)
     axes.set_yticks(range(len(ordered)), [level.connector for level in ordered])
-    axes.set_xticks(range(1, len(ordered) + 1))
+    axes.set_xticks(range(1, len(ordered) + 1, 1 + len(ordered) // 17))
     axes.set_xlim(0.5, len(ordered) + 0.5)
     axes.set_xlabel("rank by median, 1 is the fastest")
     return svg(figure)

@@ -35,7 +35,8 @@ class ConnectorRecord:
     gaps: list[dict] = field(default_factory=list)  # the connector's own reconnects
     window_cpu_ns: int | None = None  # CPU time in the measured window
     window_switches: int | None = None  # context switches in the measured window
-    window_s: float | None = None
+    window_from_ns: int | None = None  # first and last reading of both counters
+    window_to_ns: int | None = None
     peak_memory_kb: int = 0
     problem: str | None = None  # why this connector's data is incomplete
 

@@ -2,7 +2,7 @@
 
 import csv
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from lab import analysis, effects, figures, summary, tables
 from lab.analysis import Results, TimedResult
 from lab.records import ResultFolder
 from lab.tables import Table, by_median, title_of, us
+
+MOST_LINES = 12  # connectors in a figure with one line or panel for each
 
 
 @dataclass(frozen=True)
@@ -124,20 +126,20 @@ def threats(results: Results) -> list[str]:
             "A live server serves each connection separately, and the connectors share the cores and the network: a "
             "difference between two of them need not come from the library."
         )
+    few = sorted({len(result.blocks) for result in results.timed if len(result.blocks) < 10})
+    if few:
+        rows.append(f"{' or '.join(map(str, few))} blocks are few: use 30 for anything that is published.")
+    unsteady = sum(cost.unsteady_runs for result in results.timed for cost in result.costs)
+    if unsteady:
+        timed = sum(level.runs for result in results.timed for level in result.comparison.levels)
+        rows.append(f"{unsteady} of {timed} timed runs drifted in the measured window.")
     for result in results.timed:
-        if len(result.blocks) < 10:
-            rows.append(
-                f"{len(result.blocks)} blocks at {title_of(result)} are few: use 30 for anything that is published."
-            )
         below = below_reference(result)
         if below:
             rows.append(
                 f"At {title_of(result)}, the median of {', '.join(below)} is below that of the reference receiver, "
                 "which no library can be. The noise between runs explains it: do not read smaller differences there."
             )
-        unsteady = sum(c.unsteady_runs for c in result.costs)
-        if unsteady:
-            rows.append(f"{unsteady} runs at {title_of(result)} drifted in the measured window.")
     if any(r.cores_shared for r in results.records):
         rows.append("Feed and connectors shared a core in some runs.")
     elif environment["cores"] < 3:
@@ -157,6 +159,29 @@ def below_reference(result: TimedResult) -> list[str]:
     ]
 
 
+def with_few_lines(results: Results, result: TimedResult) -> tuple[TimedResult, str]:
+    """The result with few enough connectors for figures with one line for each, and a remark.
+
+    Of many connectors these are the ones with the lowest median of each language.
+    """
+    names = [level.connector for level in by_median(result)]
+    if len(names) <= MOST_LINES:
+        return result, ""
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(results.description["connectors"][name]["language"], name)
+    shown = set(first.values())
+    pairs = [pair for pair in result.comparison.pairs if {pair.a, pair.b} <= shown]
+    few = replace(
+        result,
+        comparison=replace(result.comparison, pairs=pairs),
+        ecdf={name: points for name, points in result.ecdf.items() if name in shown},
+        timeline={name: rows for name, rows in result.timeline.items() if name in shown},
+        heat=[one for one in result.heat if one.connector in shown],
+    )
+    return few, "Shown: the lowest median of each language. "
+
+
 def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
     """Figures by section. Each caption names n, runs, mode, host and noise floor."""
     host = results.description["environment"]["host"]
@@ -174,7 +199,13 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         key = f"timed-{result.name}"
         floor = {q: results.floor_ns(q) for q in summary.QUANTILES}
         item(key, f"{key}-levels", f"Median with its 95 % interval. {origin}", figures.levels(result, 0.5))
-        item(key, f"{key}-ecdf", f"Distribution of the response latency. {origin}", figures.ecdf(result.ecdf))
+        drawn, which = with_few_lines(results, result)
+        caption = f"Distribution of the response latency. {which}{origin}"
+        item(key, f"{key}-ecdf", caption, figures.ecdf(drawn.ecdf))
+        if result.drains:
+            speed = {d.connector: result.settings["batch"] / d.median * 1e9 for d in result.drains}
+            caption = f"Messages a second while a batch is received; medians over runs. {origin}"
+            item(key, f"{key}-drain", caption, figures.bars(speed, "messages per second", "{:,.0f}"))
         cpu = {c.connector: c.cpu_us_per_message for c in result.costs}
         if any(v is not None for v in cpu.values()):
             item(key, f"{key}-cpu", f"CPU time per message. {origin}", figures.bars(cpu, "CPU, µs per message"))
@@ -182,19 +213,20 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
             continue  # one block only shows how the load acts
         if len(result.comparison.levels) > 1:
             item(key, f"{key}-ranks", f"Ranks that 95 % of the bootstrap draws give. {origin}", figures.ranks(result))
-        item(key, f"{key}-nines", f"Percentiles on an axis of nines. {origin}", figures.nines(result.ecdf, floor))
+        caption = f"Percentiles on an axis of nines. {which}{origin}"
+        item(key, f"{key}-nines", caption, figures.nines(drawn.ecdf, floor))
         reference = by_median(result)[0].connector
         if len(result.comparison.levels) > 1:
-            caption = f"Shift to {reference} at the deciles, with simultaneous 95 % bands. Shaded: the margin. {origin}"
-            item(key, f"{key}-shift", caption, figures.shifts(result, reference))
+            caption = f"Shift to {reference} at the deciles, with simultaneous 95 % bands. Shaded: the margin. "
+            item(key, f"{key}-shift", f"{caption}{which}{origin}", figures.shifts(drawn, reference))
         caption = f"Classic box plots; whiskers at 1.5 IQR. {origin}"
         item(key, f"{key}-boxes", caption, figures.boxes(result.five_numbers))
-        item(key, f"{key}-timeline", f"Median over time. {origin}", figures.timeline(result))
+        item(key, f"{key}-timeline", f"Median over time. {which}{origin}", figures.timeline(drawn))
         caption = (
             "Latency over time in the first block; dark: many messages. Triangles: pauses of the garbage collector. "
-            f"Ticks at the bottom: writes to the capture file. {origin}"
+            f"Ticks at the bottom: writes to the capture file. {which}{origin}"
         )
-        item(key, f"{key}-heat", caption, figures.heat(result.heat))
+        item(key, f"{key}-heat", caption, figures.heat(drawn.heat))
         opening = {c.connector: c.start_to_open_ms for c in result.costs}
         if any(v is not None for v in opening.values()):
             caption = f"From process start to open connection. {origin}"
@@ -309,8 +341,8 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
             )
         )
     joined, study = tables.joined_tables(results), tables.published_tables()
-    load, live = tables.load_tables(results), tables.live_tables(results)
-    for table in [*(t for _, part in sections for t in part), *load, *joined, *live, *study]:
+    load, live, subject = tables.load_tables(results), tables.live_tables(results), tables.goal_table(results)
+    for table in [*(t for _, part in sections for t in part), *load, *subject, *joined, *live, *study]:
         write_csv(folder.path / "tables", table)
     shown = figure_list(results, analysis.read_series(folder))
     (folder.path / "figures").mkdir(exist_ok=True)
@@ -324,6 +356,7 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
         command,
         sections=sections,
         load=load,
+        goals=subject,
         joined=joined,
         live=live,
         published=study,

@@ -116,6 +116,7 @@ class Limits(Table):
 class Analysis(Table):
     margin_us: Annotated[float, Field(gt=0)] = 10.0  # differences below it do not matter
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 2_000
+    subject: Name | None = None  # connector to compare with the best of the others
 
 
 class Study(Table):
@@ -144,6 +145,9 @@ class Study(Table):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"{what} contains {twice[0]} twice")
+        subject = self.analysis.subject
+        if subject is not None and subject not in self.connectors:
+            raise ValueError(f'analysis.subject is "{subject}": expected one of connectors')
         known = {"local", *(host.name for host in self.host)}
         for live in self.live:
             for name in live.hosts:

@@ -533,7 +533,7 @@ class Supervisor:
         if one.window_start and one.window_end and one.window_end[2] > one.window_start[2]:
             one.record.window_cpu_ns = one.window_end[0] - one.window_start[0]
             one.record.window_switches = one.window_end[1] - one.window_start[1]
-            one.record.window_s = (one.window_end[2] - one.window_start[2]) / 1e9
+            one.record.window_from_ns, one.record.window_to_ns = one.window_start[2], one.window_end[2]
 
     def judge(self, record: RunRecord, folder: Path) -> None:
         """Decides whether a run counts: failed, kept, or noisy (flagged or refused)."""

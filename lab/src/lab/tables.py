@@ -12,6 +12,7 @@ from lab.connectors import REFERENCE_NAME
 
 Cell = str | Markup
 USUAL_BYTES = 224  # payload that captions do not name
+MOST_PAIRS = 45  # ten connectors; of more pairs the page shows those with the lowest median
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class Table:
     head: list[str]
     rows: list[list[Cell]]
     note: str = ""
+    shown: list[list[Cell]] | None = None  # rows for the page, if the CSV file has too many for it
+
+    @property
+    def page_rows(self) -> list[list[Cell]]:
+        return self.rows if self.shown is None else self.shown
 
 
 def us(value_ns: float, digits: int = 1) -> str:
@@ -119,6 +125,14 @@ def pair_tables(result: TimedResult) -> list[Table]:
         )
         tests = [p_value(p.mann_whitney_p), p_value(p.brunner_munzel_p)]
         effects.append([name, f"{p.a_faster:.2f}", delta, *tests, us(p.wasserstein)])
+    lowest = by_median(result)[0].connector
+    chosen = [i for i, p in enumerate(result.comparison.pairs) if lowest in (p.a, p.b)]
+    is_long = len(verdicts) > MOST_PAIRS
+
+    def shown(rows: list[list[Cell]]) -> list[list[Cell]] | None:
+        return [rows[i] for i in chosen] if is_long else None
+
+    rest = f" Shown: the pairs with {lowest}. The CSV file has all {len(verdicts)} pairs." if is_long else ""
     found = result.comparison.minimum_detectable
     detectable = "unknown" if found is None else f"{us(found)} µs"
     return [
@@ -130,14 +144,16 @@ def pair_tables(result: TimedResult) -> list[Table]:
             "A positive shift means that the first is faster. Equivalent: the difference lies within "
             f"±{us(result.comparison.margin)} µs with 90 % confidence, by bootstrap and by two one-sided t tests over "
             "blocks. Different: the 95 % interval and a t test exclude zero. Both p values are adjusted by Holm. "
-            f"Minimum detectable difference (80 % power, 5 %): {detectable}.",
+            f"Minimum detectable difference (80 % power, 5 %): {detectable}.{rest}",
+            shown(verdicts),
         ),
         Table(
             f"effects-{result.name}",
             f"Sizes of the differences at {rate}.",
             ["pair", "P(first is faster)", "Cliff's delta", "p, Mann-Whitney", "p, Brunner-Munzel", "Wasserstein, µs"],
             effects,
-            "Mann-Whitney and Brunner-Munzel compare the per-run medians. They are not adjusted.",
+            f"Mann-Whitney and Brunner-Munzel compare the per-run medians. They are not adjusted.{rest}",
+            shown(effects),
         ),
     ]
 
@@ -245,7 +261,13 @@ def title_of(result: TimedResult) -> str:
         text += f" of {found['payload_bytes']:,} bytes"
     if found.get("fragment_bytes"):
         text += f" in frames of {found['fragment_bytes']:,} bytes"
-    return text + (" over TLS" if found["tls"] else "")
+    for setting, words in (
+        ("tls", " over TLS"),
+        ("compression", " compressed"),
+        ("subscribe", " after a subscription"),
+    ):
+        text += words if found.get(setting) else ""
+    return text
 
 
 def drain_table(result: TimedResult) -> list[Table]:
@@ -303,6 +325,48 @@ def variant_table(results: Results, result: TimedResult) -> list[Table]:
     ]
 
 
+GOALS = {
+    "latency": "p50, µs",
+    "cpu": "CPU time per message",
+    "throughput": "messages a second in a batch",
+}
+
+
+def goal_table(results: Results) -> list[Table]:
+    """The subject against the best of the other connectors."""
+    if not results.goals:
+        return []
+    titles = {table.name: title_of(table) for table in results.timed}
+    rows: list[list[Cell]] = []
+    for goal in results.goals:
+        if goal.kind == "latency":
+            found, limit = with_interval(goal.value, goal.interval), f"below {us(goal.limit)}"
+        else:
+            found = Markup("{:.2f} <small>{:.2f} to {:.2f}</small>").format(
+                goal.value, goal.interval.low, goal.interval.high
+            )
+            limit = f"at most {goal.limit:g}" if goal.kind == "cpu" else f"at least {goal.limit:g}"
+        style = {"met": "equivalent", "missed": "different"}.get(goal.verdict, "unresolved")
+        verdict = Markup('<b class="{}">{}</b>').format(style, goal.verdict)
+        where = titles[goal.table] + ("" if goal.sustained else ", not sustained")
+        p = p_value(goal.p) if goal.kind == "latency" else ""
+        rows.append([where, GOALS[goal.kind], goal.other, found, limit, p, verdict])
+    return [
+        Table(
+            "goals",
+            f"{results.study.analysis.subject} against the best of the other connectors.",
+            ["messages a second", "figure", "against", "found", "limit", "p", "verdict"],
+            rows,
+            "Latency: difference of the medians to the connector that is hardest to match, with the 90 % interval of "
+            "the bootstrap. Met: for each other connector, this interval and a one-sided paired t test over the blocks "
+            "exclude a difference of the margin or more; p is the largest one. CPU time: ratio to the lowest. "
+            "Throughput: ratio to the highest. Ratios are geometric means over the blocks with the 95 % intervals of a "
+            "t test of the logarithms, and the lowest or highest is chosen from the same runs. Variants of the subject "
+            "take no part.",
+        )
+    ]
+
+
 def load_tables(results: Results) -> list[Table]:
     """Saturation, and the effect of single factors."""
     found = []
@@ -344,7 +408,7 @@ def load_tables(results: Results) -> list[Table]:
 
 
 def setting_text(value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, bool):
         return "on" if value else "off"

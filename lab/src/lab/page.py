@@ -1,0 +1,455 @@
+"""Writes one Markdown page from the results of several studies: claims with interval and method."""
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from markupsafe import Markup
+
+from lab import effects, tables
+from lab.analysis import Results, TimedResult
+from lab.comparison import Interval, Pair
+from lab.report import like_the_lowest, threats
+from lab.tables import Cell, Table, by_median, p_value, title_of, us
+
+COLUMNS = 100
+FIGURES = ("levels", "ranks", "cpu", "drain", "load-p50", "load-p99", "load-cpu")
+FACTOR_TEXTS = {
+    "tls": "TLS",
+    "compression": "Compression",
+    "fragment_bytes": "Fragmentation",
+    "payload_bytes": "A larger payload",
+    "subscribe": "A subscription by message",
+    "arrival": "Another arrival law",
+    "batch": "Another batch",
+}
+# Questions that the study of 2020 left open: one runtime or setting against another.
+QUESTIONS = (
+    ("Does PyPy help?", "python-websockets", "python-websockets-pypy"),
+    ("Does the JIT of PHP 8 help?", "php-stream", "php-stream-jit"),
+    ("Does a newer Java help?", "java-websocket", "java-websocket-java25"),
+    ("Does a newer Node help?", "javascript-ws", "javascript-ws-node26"),
+    ("What does a build without optimisation cost, as in 2020?", "cpp-beast", "cpp-beast-o0"),
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The results of one study, the folder with its tables and figures, and its command."""
+
+    results: Results
+    folder: Path
+    command: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    text: str
+    support: str  # interval and method
+
+
+def write(sources: Sequence[Source], folder: Path, name: str, title: str) -> Path:
+    """Writes `folder/NAME.md` and the folder `folder/NAME` with tables and figures of each study.
+
+    # Raises
+    OSError if a file cannot be written.
+    """
+    own = folder / name
+    if own.exists():
+        shutil.rmtree(own)
+    own.mkdir(parents=True)
+    figures = {source.results.study.name: copy_files(source, own) for source in sources}
+    lines = [f"# {title}", "", *opening(sources), "", "## Claims", ""]
+    lines += wrapped(
+        "Each claim has its interval or p value, and its method in italics. Medians are those of response latency: the "
+        "stamp of the connector minus the due time of the message. The unit is the run, and runs are paired by block."
+    )
+    for source in sources:
+        lines += ["", f"From the study {source.results.study.name}:", ""]
+        for claim in claims_of(source.results):
+            lines += wrapped(f"- {claim.text} *{claim.support[0].upper()}{claim.support[1:]}.*", "  ")
+    for source in sources:
+        lines += ["", *study_section(source, name, figures[source.results.study.name])]
+    lines += ["", "## Limits", "", *limits(sources), "", *reproduce(sources, name)]
+    path = folder / f"{name}.md"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def copy_files(source: Source, target: Path) -> dict[str, str]:
+    """Copies tables and figures. Returns kind of the figure -> path below `target`, for each table."""
+    study = source.results.study.name
+    (target / study).mkdir()
+    for table in sorted((source.folder / "tables").glob("*.csv")):
+        if not table.stem.startswith("published"):
+            shutil.copy(table, target / study / table.name)
+    found = {}
+    for picture in sorted((source.folder / "figures").glob("*.svg")):
+        if picture.stem.endswith(FIGURES):
+            shutil.copy(picture, target / study / picture.name)
+            found[picture.stem] = f"{study}/{picture.name}"
+    return found
+
+
+# Text
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def plain(cell: Cell) -> str:
+    """A cell of a table as Markdown. An interval follows its value in parentheses."""
+    text = str(cell).replace(" <small>", " (").replace("<small>", "(").replace("</small>", ")")
+    return Markup(text).striptags().replace("|", "\\|")
+
+
+def markdown(head: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> list[str]:
+    lines = [[plain(cell) for cell in head], ["---"] * len(head)]
+    lines += [[plain(cell) for cell in row] for row in rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def table_text(table: Table, folder: str) -> list[str]:
+    """A table with its caption above and its note below."""
+    caption = f"**{table.caption.rstrip('.')}** ([CSV]({folder}/{table.id}.csv))"
+    lines = [*wrapped(caption), "", *markdown(table.head, table.page_rows)]
+    return [*lines, "", *wrapped(table.note)] if table.note else lines
+
+
+def without(table: Table, *columns: str) -> Table:
+    """A table without the columns whose heads begin with these words."""
+    kept = [i for i, head in enumerate(table.head) if not head.startswith(columns)]
+
+    def pick(rows: list[list[Cell]]) -> list[list[Cell]]:
+        return [[row[i] for i in kept] for row in rows]
+
+    shown = None if table.shown is None else pick(table.shown)
+    return replace(table, head=[table.head[i] for i in kept], rows=pick(table.rows), shown=shown)
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def span(values: Sequence[float]) -> str:
+    """Durations in nanoseconds: "3.0 µs" or "3.0 to 9.0 µs"."""
+    low, high = us(min(values)), us(max(values))
+    return f"{low} µs" if low == high else f"{low} to {high} µs"
+
+
+# Sections
+
+
+def opening(sources: Sequence[Source]) -> list[str]:
+    first = sources[0].results
+    environment, versions = first.description["environment"], first.description["versions"]
+    started = min(record.started_realtime_ns for source in sources for record in source.results.records)
+    day = datetime.fromtimestamp(started / 1e9, UTC).strftime("%d %B %Y").lstrip("0")
+    names = [source.results.study.name for source in sources]
+    studies = f"the study {names[0]}" if len(names) == 1 else f"the studies {listed(names)}"
+    text = (
+        f"On {day}, {studies} of the [latency laboratory](../lab.md) ran on one machine. `lab page` wrote this page "
+        "from the results, so every figure and every claim below follows from the tables beside it."
+    )
+    cores = environment["cores"]
+    rows = [
+        ["machine", f"{cores} cores, {environment['cpu_model'] or 'unknown CPU'}, Linux {environment['kernel']}"],
+        ["programs", f"commit {versions['commit'][:8]}"],
+    ]
+    for source in sources:
+        rows.append([f"study {source.results.study.name}", size_text(source.results)])
+    return [*wrapped(text), "", *markdown(["", ""], rows)]
+
+
+def size_text(results: Results) -> str:
+    """Size, duration and disturbance of one study."""
+    records = results.records
+    minutes = (max(r.ended_ns for r in records) - min(r.started_ns for r in records)) / 60e9
+    messages = sum(c.received for r in records for c in r.connectors)
+    load = [record.other_load_percent for record in records]
+    late = max((record.lateness_us.get("p99", 0.0) for record in records), default=0.0)
+    statuses = ", ".join(f"{n} {status}" for status, n in results.statuses().items())
+    return (
+        f"{len(results.description['connectors'])} connectors, {len(records)} runs ({statuses}), {messages:,} messages "
+        f"in {minutes:.0f} minutes; other programs used {min(load):.0f} % to {max(load):.0f} % of the CPU, steal up to "
+        f"{max(record.steal_percent for record in records):.1f} %, feed late by {late:,.0f} µs at p99 in the worst run"
+    )
+
+
+def study_section(source: Source, page: str, figures: dict[str, str]) -> list[str]:
+    results, study = source.results, source.results.study.name
+    folder = f"{page}/{study}"
+    lines = [f"## Study {study}"]
+
+    def add(table: Table) -> None:
+        lines.extend(["", *table_text(table, folder)])
+
+    def picture(name: str, text: str) -> None:
+        if name in figures:
+            lines.extend(["", f"![{text}]({page}/{figures[name]})"])
+
+    for result in results.timed:
+        # The first table is shown whole, with its costs. The CSV files have the rest of the others.
+        is_first = result is results.timed[0]
+        lines += ["", f"### {title_of(result)} ({result.name})"]
+        if result.drains:
+            for table in tables.drain_table(result):
+                add(table)
+            picture(f"timed-{result.name}-drain", f"Messages a second in a batch, {result.name}")
+        else:
+            add(without(tables.level_table(results, result), "p99.", "maximum"))
+            picture(f"timed-{result.name}-levels", f"Medians with 95 % intervals, {result.name}")
+        if is_first:
+            picture(f"timed-{result.name}-ranks", f"Rank intervals, {result.name}")
+            for table in [*tables.variant_table(results, result), *pairs_with_lowest(result)]:
+                add(table)
+            for table in language_table(results, result):
+                add(table)
+            add(tables.cost_table(result))
+            picture(f"timed-{result.name}-cpu", f"CPU time per message, {result.name}")
+    for name, text in (("load-p50", "Median"), ("load-p99", "p99"), ("load-cpu", "CPU time per message")):
+        picture(name, f"{text} against the offered rate")
+    for table in [*tables.load_tables(results), *tables.goal_table(results)]:
+        add(table)
+    if results.joined:
+        lines += ["", f"### Joined runs ({study})"]
+        for table in tables.joined_tables(results):
+            if table.id.startswith(("throughput", "five-", "losses")):
+                add(table)
+    return lines
+
+
+def pairs_with_lowest(result: TimedResult) -> list[Table]:
+    """Verdicts on the pairs with the lowest median. Medians of batches depend on the batch."""
+    if result.drains or not (found := tables.pair_tables(result)):
+        return []
+    lowest = by_median(result)[0].connector
+    chosen = [i for i, p in enumerate(result.comparison.pairs) if lowest in (p.a, p.b)]
+    return [replace(found[0], shown=[found[0].rows[i] for i in chosen])]
+
+
+def language_table(results: Results, result: TimedResult) -> list[Table]:
+    """For each language with several connectors: its lowest and its highest median."""
+    languages: dict[str, list[str]] = {}
+    for level in by_median(result):
+        about = results.description["connectors"][level.connector]
+        if not about.get("base"):
+            languages.setdefault(about["language"], []).append(level.connector)
+    rows: list[list[Cell]] = []
+    for language, names in sorted(languages.items()):
+        if len(names) > 1 and len(result.blocks) > 1:
+            pair = pair_of(result, names[0], names[-1])
+            shift = tables.with_interval(*seen_from(pair, names[-1]))
+            rows.append(
+                [language, str(len(names)), names[0], names[-1], shift, pair.verdict, p_value(pair.p_difference)]
+            )
+    if not rows or result.drains:
+        return []
+    return [
+        Table(
+            f"pairs-{result.name}",
+            f"Libraries and runtimes of one language at {title_of(result)}",
+            ["language", "connectors", "lowest p50", "highest p50", "shift, µs", "verdict", "p, difference"],
+            rows,
+            "The pair is chosen from the data, so its shift is too large on average. Holm adjusts p over all pairs of "
+            "the table.",
+        )
+    ]
+
+
+def limits(sources: Sequence[Source]) -> list[str]:
+    rows = list(dict.fromkeys(row for source in sources for row in threats(source.results)))
+    rows.append(
+        "CPU time is that of the whole process. It contains the thread that writes the capture file, which is the same "
+        "code for all connectors of one language."
+    )
+    flagged = sum(source.results.statuses().get("flagged", 0) for source in sources)
+    if flagged:
+        total = sum(len(source.results.records) for source in sources)
+        rows.insert(0, f"{flagged} of {total} runs are flagged as noisy, and included. Tails measure the machine.")
+    return [line for row in rows for line in wrapped(f"- {row}", "  ")]
+
+
+def reproduce(sources: Sequence[Source], name: str) -> list[str]:
+    files = " ".join(f"lab/studies/{source.results.study.name}.toml" for source in sources)
+    commands = [*(source.command for source in sources), f"lab/.venv/bin/lab page {files} --name {name}"]
+    text = "The tables are in the folder beside this page. The events are not in the repository."
+    return ["## Reproduce", "", "```sh", *commands, "```", "", *wrapped(text)]
+
+
+# Claims
+
+
+def pair_of(result: TimedResult, a: str, b: str) -> Pair:
+    return next(pair for pair in result.comparison.pairs if {pair.a, pair.b} == {a, b})
+
+
+def seen_from(pair: Pair, slower: str) -> tuple[float, Interval]:
+    """Median of `slower` minus that of the other connector, with its 95 % interval."""
+    if pair.b == slower:
+        return pair.shift, pair.interval_95
+    return -pair.shift, Interval(-pair.interval_95.high, -pair.interval_95.low)
+
+
+def claims_of(results: Results) -> list[Claim]:
+    found: list[Claim] = []
+    for result in results.timed:
+        if result.drains:
+            found += drain_claims(result)
+        elif len(result.blocks) > 1 and result.comparison.pairs:
+            found += latency_claims(result) + question_claims(result)
+    found += [claim for factor in results.factors for claim in factor_claims(factor)]
+    found += goal_claims(results)
+    found += loss_claims(results)
+    return found
+
+
+def latency_claims(result: TimedResult) -> list[Claim]:
+    rate, lowest, *others = title_of(result), *(level.connector for level in by_median(result))
+    level = by_median(result)[0]
+    count, blocks = len(result.comparison.pairs), len(result.blocks)
+    like = like_the_lowest(result)
+    higher = [name for name in others if name not in like]
+    value = f"{us(level.quantiles[0.5])} µs ({us(level.intervals[0.5].low)} to {us(level.intervals[0.5].high)})"
+    text = f"At {rate}, the lowest median is {value}, of {lowest}."
+    if like:
+        text += f" It cannot be told apart from that of {listed(like)}."
+    claims = [
+        Claim(
+            text,
+            f"95 % interval: bootstrap over {blocks} blocks and slices of time. Told apart: a 95 % interval of the "
+            f"difference without zero, and a paired t test adjusted by Holm over {count} pairs",
+        )
+    ]
+    if higher:
+        pairs = [pair_of(result, lowest, name) for name in higher]
+        shifts = [seen_from(pair, name) for pair, name in zip(pairs, higher, strict=True)]
+        low = us(min(interval.low for _, interval in shifts))
+        high = us(max(interval.high for _, interval in shifts))
+        claims.append(
+            Claim(
+                f"At {rate}, the medians of {listed(higher)} are higher than that of {lowest}, by "
+                f"{span([shift for shift, _ in shifts])}.",
+                f"Hodges-Lehmann shifts; all 95 % intervals lie in {low} to {high} µs; p at most "
+                f"{p_value(max(pair.p_difference for pair in pairs))}, adjusted by Holm",
+            )
+        )
+    equal = [pair for pair in result.comparison.pairs if pair.verdict == "equivalent"]
+    margin = us(result.comparison.margin, 0)
+    if equal:
+        shown = f": {listed([f'{pair.a} and {pair.b}' for pair in equal])}" if len(equal) <= 3 else ""
+        claims.append(
+            Claim(
+                f"At {rate}, {len(equal)} of {count} pairs are equivalent within ±{margin} µs{shown}.",
+                "two one-sided paired t tests and the 90 % interval of the bootstrap, p at most "
+                f"{p_value(max(pair.p_equivalence for pair in equal))}, adjusted by Holm",
+            )
+        )
+    return claims
+
+
+def question_claims(result: TimedResult) -> list[Claim]:
+    """Answers to the open questions of 2020 whose two connectors are in the table."""
+    names = {level.connector for level in result.comparison.levels}
+    cpu = {cost.connector: cost.cpu_us_per_message for cost in result.costs}
+    claims = []
+    for question, base, other in QUESTIONS:
+        if not {base, other} <= names:
+            continue
+        pair = pair_of(result, base, other)
+        shift, interval = seen_from(pair, other)
+        before, after = cpu[base], cpu[other]
+        costs = f" CPU time per message: {before:.1f} and {after:.1f} µs." if before and after else ""
+        claims.append(
+            Claim(
+                f"{question} At {title_of(result)}: median of {other} minus that of {base} {us(shift)} µs "
+                f"({us(interval.low)} to {us(interval.high)}), {pair.verdict}.{costs}",
+                f"95 % interval of the Hodges-Lehmann shift over {len(result.blocks)} blocks; p of a difference "
+                f"{p_value(pair.p_difference)}, adjusted by Holm. CPU times: medians over runs",
+            )
+        )
+    return claims
+
+
+def drain_claims(result: TimedResult) -> list[Claim]:
+    ordered = sorted(result.drains, key=lambda drain: drain.median)
+    first, last, batch = ordered[0], ordered[-1], result.settings["batch"]
+
+    def rate(time_ns: float) -> str:
+        return f"{batch / time_ns * 1e9:,.0f}"
+
+    ends = [f"{rate(d.median)} ({rate(d.interval.high)} to {rate(d.interval.low)})" for d in (first, last)]
+    # The feed writes one message at a time, so it may be the limit.
+    bound = [d.connector for d in ordered if d.median < 1.1 * d.feed]
+    text = (
+        f"Of a batch of {batch:,} messages, {first.connector} takes {ends[0]} a second and {last.connector} {ends[1]}."
+    )
+    if bound:
+        text += f" The feed limits {listed(bound)}: they take messages as fast as it writes them."
+    support = f"95 % intervals: bootstrap over {first.runs} runs. Limited: within 10 % of the time of the feed"
+    return [Claim(text, support)]
+
+
+def factor_claims(factor: effects.Factor) -> list[Claim]:
+    up = [e for e in factor.effects if e.interval.low > 0]
+    down = [e for e in factor.effects if e.interval.high < 0]
+    rest = [e.connector for e in factor.effects if e not in up and e not in down]
+    texts = [
+        f"{verb} the median of {listed([e.connector for e in found])} by {span([abs(e.shift) for e in found])}"
+        for found, verb in ((up, "raises"), (down, "lowers"))
+        if found
+    ]
+    if rest:
+        texts.append(f"has no resolved effect on the median of {listed(rest)}")
+    before, after = (tables.setting_text(value) for value in factor.values)
+    change = "" if factor.setting in ("tls", "compression", "subscribe") else f" ({before} to {after})"
+    if not texts:
+        return []
+    return [
+        Claim(
+            f"{FACTOR_TEXTS.get(factor.setting, factor.setting)}{change} {'; it '.join(texts)}.",
+            f"95 % interval of the Hodges-Lehmann shift between the runs of {factor.base} and {factor.other}, "
+            "by bootstrap; each interval for itself",
+        )
+    ]
+
+
+def goal_claims(results: Results) -> list[Claim]:
+    subject, claims = results.study.analysis.subject, []
+    titles = {table.name: title_of(table) for table in results.timed}
+    for goal in results.goals:
+        where = titles[goal.table] + ("" if goal.sustained else ", a rate that it did not sustain")
+        if goal.kind == "latency":
+            low, high = us(goal.interval.low), us(goal.interval.high)
+            text = (
+                f"Goal at {where}: the median of {subject} is at most {us(goal.limit, 0)} µs above that of every other "
+                f"connector. {goal.verdict.capitalize()}. Hardest to match: {goal.other}, {us(goal.value)} µs "
+                f"({low} to {high})."
+            )
+            support = (
+                f"two one-sided tests, the upper side: 90 % interval and paired t tests, p at most {p_value(goal.p)}"
+            )
+        else:
+            ends = f"{goal.value:.2f} ({goal.interval.low:.2f} to {goal.interval.high:.2f})"
+            figure = "CPU time per message" if goal.kind == "cpu" else "throughput"
+            side = "at most" if goal.kind == "cpu" else "at least"
+            text = (
+                f"Goal at {where}: the {figure} of {subject} is {side} {goal.limit:g} times that of {goal.other}. "
+                f"{goal.verdict.capitalize()}. Ratio {ends}."
+            )
+            support = "geometric mean over the blocks, 95 % interval of a paired t test of the logarithms"
+        claims.append(Claim(text, support))
+    return claims
+
+
+def loss_claims(results: Results) -> list[Claim]:
+    costs = [cost for result in results.timed for cost in result.costs]
+    sent, missing = sum(cost.sent for cost in costs), sum(cost.missing for cost in costs)
+    sent += sum(c.sent for joined in results.joined for c in joined.counts)
+    missing += sum(c.missing for joined in results.joined for c in joined.counts)
+    text = f"In the study {results.study.name}, {missing:,} of {sent:,} messages were lost."
+    return [Claim(text, "truth log of the feed against the capture files: a count, not an estimate")]
