@@ -3,6 +3,7 @@
 import itertools
 import json
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from lab.records import ResultFolder
 from lab.run import run_study as execute
 from lab.study import Study
 
+CODE = {".c", ".cpp", ".go", ".java", ".js", ".kt", ".php", ".py", ".rs", ".sh", ""}
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -33,6 +35,13 @@ def connector_program(name: str, behaviour: str = "") -> Connector:
         run=["/usr/bin/env", f"CONNECTOR_TEST={behaviour}", sys.executable, str(PROGRAMS / "connector.py")],
     )
     return Connector(description, PROGRAMS)
+
+
+def lines_of_code(folder: Path) -> int:
+    """Lines of the code in the folder of a connector or publisher, without what its build makes."""
+    command = ["git", "-C", str(folder), "ls-files", "--cached", "--others", "--exclude-standard", "."]
+    files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return sum(len((folder / file).read_text().splitlines()) for file in files if Path(file).suffix in CODE)
 
 
 @pytest.fixture

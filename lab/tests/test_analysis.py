@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_capture import write_capture
 
-from lab import analysis, capture, costs, heat, matching, processes
+from lab import capture, costs, heat, late, matching, processes
 from lab.analysis import LoadedRun
 from lab.capture import Capture
 from lab.comparison import Run
@@ -29,6 +29,12 @@ def loaded(
         Path("x"), run or {}, 0, 0, 0, 0, gaps=gaps or [], flushes=flushes or [], collections=collections or []
     )
     return LoadedRun(None, ConnectorRecord("a"), [found], [])
+
+
+def cause_of(run: LoadedRun, machine: np.ndarray, own: list[Sample], sent: int) -> str:
+    """The cause of an event that was due at 0 and received after 4 s."""
+    times = (np.array([0]), np.array([sent]), np.array([4 * SECOND]))
+    return str(late.causes_of(run, machine, own, *times)[0])
 
 
 def series(busy: float, steal: float) -> np.ndarray:
@@ -60,8 +66,7 @@ IDLE = series(10, 0)
 def test_the_first_evidence_on_the_path_is_the_cause(
     run: LoadedRun, machine: np.ndarray, sent: int, cause: str
 ) -> None:
-    # Due at 0, received after 4 s.
-    assert analysis.cause_of(run, machine, [], 0, sent, 4 * SECOND).split(":")[0] == cause
+    assert cause_of(run, machine, [], sent).split(":")[0] == cause
 
 
 def samples(cpu_per_s: float, queue_bytes: int) -> list[Sample]:
@@ -82,7 +87,21 @@ def samples(cpu_per_s: float, queue_bytes: int) -> list[Sample]:
 def test_the_series_of_the_process_tells_connector_from_host(
     own: list[Sample], machine: np.ndarray, cause: str
 ) -> None:
-    assert analysis.cause_of(loaded(), machine, own, 0, 1, 4 * SECOND) == cause
+    assert cause_of(loaded(), machine, own, 1) == cause
+
+
+def test_every_late_event_has_its_own_cause() -> None:
+    """Five events, each 2 s late. The evidence of one does not cover the next."""
+    due = np.arange(5) * 10 * SECOND + SECOND
+    sent = due + np.array([1_500_000_000, 0, 0, 0, 0])
+    run = loaded(
+        gaps=[{"from_ns": int(due[1]), "to_ns": int(due[1]) + 1}],
+        flushes=[(int(due[2]), int(due[2]) + 1_200_000_000, 9)],
+        # Two pauses together are more than half of the latency.
+        collections=[(int(due[3]) + at * 10**8, int(due[3]) + at * 10**8 + 6 * 10**8) for at in (0, 10)],
+    )
+    found = late.causes_of(run, np.empty((0, len(SERIES_COLUMNS))), [], due, sent, due + 2 * SECOND)
+    assert [str(cause).split(":")[0] for cause in found] == ["server", "network", "connector", "GC", "unknown"]
 
 
 def test_the_series_of_a_process_has_its_cpu_memory_and_socket_queues(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import lines_of_code
 
 from lab import connectors, machine
 from lab.connectors import ConnectorError
@@ -109,6 +110,11 @@ def test_shipped_connectors_are_described() -> None:
         variant = connector.variant and f"-{connector.variant}"
         assert connector.folder.name + variant == name
         assert connector.description.run
+
+
+@pytest.mark.parametrize("folder", sorted({c.folder for c in connectors.load_all().values()}), ids=lambda p: p.name)
+def test_a_connector_has_fewer_than_200_lines(folder: Path) -> None:
+    assert lines_of_code(folder) < 200
 
 
 def test_context_switches_do_not_fall_when_a_thread_ends() -> None:

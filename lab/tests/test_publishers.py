@@ -1,7 +1,6 @@
 """Publishers: their folders, the checks, and the checks of the checks."""
 
 import re
-import subprocess
 import sys
 import textwrap
 import time
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import lines_of_code
 
 from lab.connectors import ConnectorError
 from lab.process import RunError
@@ -19,8 +19,6 @@ from lab.publication.server import Server
 from lab.publication.workload import Workload, measure
 
 PROGRAM = Path(__file__).parent / "programs" / "publisher.py"
-CODE = {".c", ".cpp", ".go", ".java", ".js", ".kt", ".py", ".rs", ".sh", ""}
-MAX_LINES = 200
 CHILD_BYTES = 50 * 2**20  # what the child of the test publisher holds
 
 
@@ -51,10 +49,7 @@ def test_a_publisher_passes_the_checks(name: str) -> None:
 
 @pytest.mark.parametrize("folder", sorted(publishers.PUBLISHERS.glob("*/publisher.toml")), ids=lambda p: p.parent.name)
 def test_a_publisher_has_fewer_than_200_lines(folder: Path) -> None:
-    command = ["git", "-C", str(folder.parent), "ls-files", "--cached", "--others", "--exclude-standard", "."]
-    files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    lines = [len((folder.parent / file).read_text().splitlines()) for file in files if Path(file).suffix in CODE]
-    assert 0 < sum(lines) < MAX_LINES
+    assert 0 < lines_of_code(folder.parent) < 200
 
 
 def test_the_test_publisher_passes_the_checks() -> None:

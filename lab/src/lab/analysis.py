@@ -1,28 +1,25 @@
 """Turns the result folder of a study into figures: `report.json` and the data of the report."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from lab import capture, comparison, costs, effects, goals, heat, live, matching, processes, scores, summary
+from lab import capture, comparison, costs, effects, goals, heat, late, live, matching, scores, summary
 from lab.capture import Capture, CaptureError
 from lab.comparison import Comparison, Run
 from lab.connectors import REFERENCE_NAME
 from lab.hosts import ClockLine
 from lab.machine import SERIES_COLUMNS, Noise
-from lab.processes import Sample
 from lab.records import ConnectorRecord, ResultFolder, RunRecord
 from lab.study import Study
 from lab.supervisor import noise_of, read_truth
 
 SECOND_NS = 1_000_000_000
-LATE_NS = SECOND_NS
-MAX_LATE_EVENTS = 1_000
 FIRST_MESSAGES = 1_000
 ECDF_GRID = tuple(float(x) for x in np.concatenate([np.linspace(0.001, 0.99, 300), 1 - np.geomspace(0.01, 1e-5, 60)]))
 METRICS = ("Maximum", "Q3", "Median", "Q1", "Minimum")
@@ -94,15 +91,6 @@ class JoinedResult:
 
 
 @dataclass
-class LateEvents:
-    """Events that took more than one second, and their causes by the side data."""
-
-    total: int = 0
-    causes: dict[str, int] = field(default_factory=dict)
-    examples: list[dict] = field(default_factory=list)
-
-
-@dataclass
 class Results:
     study: Study
     description: dict[str, Any]
@@ -116,7 +104,7 @@ class Results:
     goals: list[goals.Goal]  # of the connector that the study file names as its subject
     scoring: scores.Scoring | None  # of the joined runs, by the study's rule
     fragility: list[scores.Change]
-    late: LateEvents
+    late: late.LateEvents
     problems: list[Problem]
 
     def floor_ns(self, quantile: float) -> float:
@@ -217,7 +205,7 @@ def analyse(results: ResultFolder) -> Results:
             found = timed_result(results, study, table.name, runs, margin_ns, problems)
             if found is not None:
                 timed.append(found)
-    joined, late = [], LateEvents()
+    joined = []
     for table in study.joined:
         runs = [r for r in loaded if r.record.kind == "joined" and r.record.settings["exchange"] == table.exchange]
         if runs:
@@ -229,7 +217,6 @@ def analyse(results: ResultFolder) -> Results:
         runs = [r for r in loaded if r.record.kind == "live" and r.record.settings["name"] == table.name]
         if runs and (found := live_result(results, table.name, runs, problems)) is not None:
             others.append(found)
-    find_late_events(results, [run for run in loaded if run.record.kind != "live"], late)
     scoring, fragile = score_joined(joined)
     floor_p99_ns = float(np.median([n.floor_ns(0.99) for n in noise])) if noise else 0.0
     group = effects.load_group(timed)
@@ -247,7 +234,7 @@ def analyse(results: ResultFolder) -> Results:
         goals=goals.find(study.analysis.subject, variants_of(description), timed, saturation),
         scoring=scoring,
         fragility=fragile,
-        late=late,
+        late=late.find(results, [run for run in loaded if run.record.kind != "live"], read_series(results)),
         problems=problems,
     )
 
@@ -610,76 +597,6 @@ def read_series(results: ResultFolder) -> np.ndarray:
     except (OSError, ValueError):
         return np.empty((0, len(SERIES_COLUMNS)))
     return np.atleast_2d(np.array([list(row) for row in np.atleast_1d(rows)]))
-
-
-def find_late_events(results: ResultFolder, loaded: list[LoadedRun], late: LateEvents) -> None:
-    """Looks for events above a second, and for their cause in the side data."""
-    database = matching.open_store(results.path)
-    series = read_series(results)
-    for run in loaded:
-        where = f"FROM {matching.files_sql(run.files)} WHERE received_ns - due_ns > {LATE_NS}"
-        total = database.execute(f"SELECT count(*) {where}").fetchone()[0]
-        late.total += total
-        if not total:
-            continue
-        rows = database.execute(
-            f"SELECT sequence, due_ns, sent_ns, received_ns {where} ORDER BY due_ns LIMIT {MAX_LATE_EVENTS}"
-        ).fetchall()
-        samples = processes.read(results.run_folder(run.record.id), run.own.connector)
-        for sequence, due, sent, received in rows:
-            cause = cause_of(run, series, samples, due, sent, received)
-            late.causes[cause] = late.causes.get(cause, 0) + 1
-            if len(late.examples) < 20:
-                late.examples.append(
-                    {
-                        "run": run.record.id,
-                        "connector": run.own.connector,
-                        "sequence": sequence,
-                        "latency_ms": (received - due) / 1e6,
-                        "cause": cause,
-                    }
-                )
-        if total > len(rows):
-            late.causes["not examined"] = late.causes.get("not examined", 0) + total - len(rows)
-    database.close()
-
-
-def overlap_ns(intervals: Iterable[tuple[int, int]], begin: int, end: int) -> int:
-    return sum(max(0, min(last, end) - max(first, begin)) for first, last in intervals)
-
-
-def cause_of(run: LoadedRun, series: np.ndarray, samples: list[Sample], due: int, sent: int, received: int) -> str:
-    """Cause of one late event. The first evidence in the order of the path decides.
-
-    `series` is that of the host and `samples` that of the connector's process, once per second.
-    """
-    half = (received - due) / 2
-    if sent - due > half:
-        return "server: the feed sent it late"
-    gaps = [(g["from_ns"], g["to_ns"]) for found in run.captures for g in found.gaps]
-    gaps += [(r["from_ns"], r["to_ns"]) for r in run.own.restarts]
-    if any(start <= received and (end is None or end >= due) for start, end in gaps):
-        return "network: the connection was down"
-    for found in run.captures:
-        if any(min(end, received) - max(begin, sent) > half for begin, end, _ in found.flushes):
-            return "connector: it was writing its capture file"
-        pause = found.run.get("gc_pause_ns", "")
-        if overlap_ns(found.collections, sent, received) > half:
-            return "GC: the collector paused the connector"
-        if not found.collections and pause.isdigit() and int(pause) > half:
-            return "GC: the pauses of the run are long enough"
-    during = [s for s in samples if sent - SECOND_NS <= s.monotonic_ns <= received + SECOND_NS]
-    if len(during) > 1:
-        used = during[-1].cpu_ns - during[0].cpu_ns
-        if used > 0.9 * (during[-1].monotonic_ns - during[0].monotonic_ns):
-            return "connector: it used a whole core"
-    if len(series):
-        near = series[(series[:, 0] >= sent) & (series[:, 0] <= received + SECOND_NS)]
-        if len(near) and (near[:, 4].max() > 5 or near[:, 3].max() > 95):
-            return "host: steal above 5 % or all cores busy"
-    if any(s.receive_queue_bytes > 0 for s in samples if sent <= s.monotonic_ns <= received):
-        return "connector: it did not read data that had arrived"
-    return "unknown"
 
 
 # JSON
