@@ -2,11 +2,15 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from markupsafe import Markup
 
 from lab import figures, report, summary, tables
 from lab.comparison import Interval
+
+FIGURES_OF_A_PAIR = ("p_equivalence", "p_difference", "cliffs_delta", "a_faster", "mann_whitney_p")
+FIGURES_OF_A_PAIR += ("brunner_munzel_p", "wasserstein")
 
 
 @pytest.mark.parametrize(
@@ -68,3 +72,39 @@ def test_every_connector_keeps_its_colour() -> None:
     few, many = figures.styles(["a", "b"]), figures.styles(["b", "a"])
     assert few == many
     assert len({colour for colour, _ in figures.styles([str(i) for i in range(8)]).values()}) == 8
+
+
+def test_a_table_of_many_connectors_has_a_row_for_each() -> None:
+    five = {f"c{i}": summary.five_numbers(np.array([1e3, 2e3, 3e3 + i])) for i in range(9)}
+    table = tables.classic_table("id", "caption", five, 1e3, "µs")
+    assert table.head[:3] == ["connector, µs", "Maximum (whisker)", "Q3"]
+    assert [row[0] for row in table.rows] == list(five)
+    few = tables.classic_table("id", "caption", dict(list(five.items())[:8]), 1e3, "µs")
+    assert few.head[:2] == ["metric, µs", "c0"]
+    assert few.rows[2][1] == table.rows[0][3] == "2.0"
+
+
+def test_a_page_shows_the_pairs_with_the_lowest_median_if_there_are_many() -> None:
+    names = [f"c{i:02}" for i in range(12)]
+    interval = Interval(0.0, 1.0)
+    pairs = [
+        SimpleNamespace(
+            a=a,
+            b=b,
+            verdict="unresolved",
+            shift=1.0,
+            interval_95=interval,
+            cliffs_interval=interval,
+            **dict.fromkeys(FIGURES_OF_A_PAIR, 0.5),
+        )
+        for i, a in enumerate(names)
+        for b in names[i + 1 :]
+    ]
+    levels = [SimpleNamespace(connector=name, quantiles={0.5: 30_000 + i}) for i, name in enumerate(names)]
+    comparison = SimpleNamespace(levels=levels, pairs=pairs, margin=10_000, minimum_detectable=None)
+    settings = {"rate": 5, "arrival": "constant", "payload_bytes": 224}
+    found = tables.pair_tables(SimpleNamespace(name="t", blocks=[0, 1], comparison=comparison, settings=settings))
+    for table in found:
+        assert len(table.rows) == 66
+        assert [row[0] for row in table.page_rows] == [f"c00 to {name}" for name in names[1:]]
+        assert "all 66 pairs" in table.note

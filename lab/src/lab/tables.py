@@ -12,6 +12,7 @@ from lab.connectors import REFERENCE_NAME
 
 Cell = str | Markup
 USUAL_BYTES = 224  # payload that captions do not name
+MOST_COLUMNS = 8  # connectors in a table with one column for each; more give one row for each
 MOST_PAIRS = 45  # ten connectors; of more pairs the page shows those with the lowest median
 
 
@@ -21,7 +22,7 @@ class Table:
 
     id: str
     caption: str
-    head: list[str]
+    head: list[Cell]
     rows: list[list[Cell]]
     note: str = ""
     shown: list[list[Cell]] | None = None  # rows for the page, if the CSV file has too many for it
@@ -200,21 +201,26 @@ def classic_table(id_: str, caption: str, five: dict[str, summary.FiveNumbers], 
     def row(label: str, pick: Any) -> list[Cell]:
         return [label, *(f"{pick(five[n]) / unit_ns:,.1f}" for n in names)]
 
+    head: list[Cell] = [f"metric, {unit}", *names]
+    rows: list[list[Cell]] = [
+        row("Maximum (whisker)", lambda f: f.whisker_high),
+        row("Q3", lambda f: f.q3),
+        row("Median", lambda f: f.median),
+        row("Q1", lambda f: f.q1),
+        row("Minimum (whisker)", lambda f: f.whisker_low),
+        row("true maximum", lambda f: f.maximum),
+        row("true minimum", lambda f: f.minimum),
+        ["values beyond the whiskers", *(f"{five[n].fliers:,}" for n in names)],
+        ["messages", *(f"{five[n].n:,}" for n in names)],
+    ]
+    if len(names) > MOST_COLUMNS:
+        head, *rows = (list(column) for column in zip(head, *rows, strict=True))
+        head[0] = f"connector, {unit}"
     return Table(
         id_,
         caption,
-        [f"metric, {unit}", *names],
-        [
-            row("Maximum (whisker)", lambda f: f.whisker_high),
-            row("Q3", lambda f: f.q3),
-            row("Median", lambda f: f.median),
-            row("Q1", lambda f: f.q1),
-            row("Minimum (whisker)", lambda f: f.whisker_low),
-            row("true maximum", lambda f: f.maximum),
-            row("true minimum", lambda f: f.minimum),
-            ["values beyond the whiskers", *(f"{five[n].fliers:,}" for n in names)],
-            ["messages", *(f"{five[n].n:,}" for n in names)],
-        ],
+        head,
+        rows,
         "Computed as matplotlib's boxplot_stats does. The study of 2020 printed the whiskers as minimum and maximum; "
         "they restate the quartiles.",
     )
