@@ -128,3 +128,20 @@ def test_a_batch_is_due_at_once(tmp_path: Path) -> None:
     sizes = [len(list(group)) for _, group in groupby(dues)]
     assert sizes == [50, 50, 50, 50]
     assert {later - earlier for earlier, later in zip(dues[:-50:50], dues[50::50], strict=True)} == {50_000_000}
+
+
+def test_a_batch_is_written_in_pieces_and_keeps_its_order_around_a_fault(tmp_path: Path) -> None:
+    truth, script = tmp_path / "truth.csv", tmp_path / "faults.toml"
+    script.write_text('[[fault]]\nkind = "duplicate"\nat = [60]\n[[fault]]\nkind = "drop"\nat = [90]\n')
+    options = ["--dialect", "plain", "--payload-bytes", "2000", "--rate", "1000", "--envelope", "--truth", str(truth)]
+    options += ["--arrival", "batches", "--batch", "50", "--faults", str(script), "--trades", "100"]
+    feed = Feed(tmp_path, "--live", *options)
+    with connect(feed.url) as socket:
+        messages, _ = read_all(socket)
+    feed.wait()
+    got = [fields(message) or (0, 0, 0, 0) for message in messages]
+    assert [row[0] for row in got] == [*range(1, 61), 60, *range(61, 90), *range(91, 101)]
+    rows = [row for row in Truth(truth).of(1) if row["done_ns"]]
+    assert [(int(row["sequence"]), int(row["due_ns"]), int(row["sent_ns"])) for row in rows] == [r[:3] for r in got]
+    # 50 messages of 2,000 bytes are two pieces of at most 64 KiB, and each has one time.
+    assert len({row[2] for row in got[:50]}) == 2

@@ -1,7 +1,8 @@
 //! One reader of a live feed: handshake, messages when they are due, faults, the end.
 //!
 //! Does        prepares each message before it is due, waits, stamps it and writes it.
-//! Holds       memory is bounded: one message, and those that a `delay` fault holds back.
+//! Holds       memory is bounded: one message, or one batch up to 64 MiB, and those that a `delay`
+//!             fault holds back.
 //! Start at    [`LiveConnection::serve`].
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use pitwire_websocket::{
     write_frame, write_header,
 };
 
-use super::arrivals::DueTimes;
+use super::arrivals::{ArrivalLaw, DueTimes, MessageTimes};
 use super::compression::{self, RSV1, STORED_HEADER_BYTES};
 use super::envelope;
 use super::faults::{Fault, FaultKind};
@@ -34,6 +35,10 @@ const LINGER: Duration = Duration::from_secs(2);
 const RECEIVE_INTERVAL_NS: u64 = 1_000_000;
 /// Interval at which a relaying connection reads from its reader.
 const RELAY_CHECK: Duration = Duration::from_millis(10);
+/// Most bytes of a batch that are prepared before they are due.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a batch in one write. One write per message would make the feed the limit.
+const PIECE_BYTES: usize = 64 << 10;
 /// Text of the `rubbish` fault.
 const RUBBISH: &[u8] = b"<html>502 Bad Gateway</html>";
 /// Body of the `bad-frame` fault: an UTF-8 sequence that ends too early.
@@ -70,6 +75,15 @@ struct PreparedMessage {
     envelope_at: Option<usize>,
     bytes: usize,
     fault: Option<FaultKind>,
+}
+
+impl PreparedMessage {
+    /// Writes the sending time into the envelope, if there is one.
+    fn stamp(&mut self, sent_ns: u64) {
+        if let Some(at) = self.envelope_at {
+            envelope::stamp(&mut self.frame[at..], sent_ns);
+        }
+    }
 }
 
 /// Why a connection ended.
@@ -195,6 +209,8 @@ impl<'a> LiveConnection<'a> {
         let mut delayed: BTreeMap<u64, PreparedMessage> = BTreeMap::new();
         let mut body = Vec::new();
         let mut stalled_until_ns = 0;
+        let in_batches = matches!(self.shared.config.times, MessageTimes::Law { law: ArrivalLaw::Batches(_), .. });
+        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
         for sequence in 1..=self.shared.config.messages.unwrap_or(u64::MAX) {
             let due_ns = self.due_ns(&mut times, source, start_ns);
             body.clear();
@@ -209,6 +225,17 @@ impl<'a> LiveConnection<'a> {
             }
             let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
             let message = self.prepare(sequence, due_ns, &body, opcode, fault.map(|fault| fault.kind));
+            let joins_batch = in_batches && fault.is_none() && delayed.is_empty() && stalled_until_ns == 0;
+            let is_next = batch.last().is_some_and(|last: &PreparedMessage| last.due_ns != message.due_ns);
+            if !joins_batch || is_next || batch_bytes > BATCH_BYTES_MAX {
+                self.send_batch(&mut batch)?;
+                batch_bytes = 0;
+            }
+            if joins_batch {
+                batch_bytes += message.frame.len();
+                batch.push(message);
+                continue;
+            }
             while let Some(held) = delayed.first_entry() {
                 if due_ns.is_some_and(|due_ns| *held.key() > due_ns) {
                     break;
@@ -220,6 +247,7 @@ impl<'a> LiveConnection<'a> {
             self.wait_until(due_ns.unwrap_or(0).max(stalled_until_ns))?;
             self.deliver(message, fault, &mut delayed)?;
         }
+        self.send_batch(&mut batch)?;
         for (at_ns, held) in delayed {
             self.wait_until(at_ns)?;
             self.send(held)?;
@@ -332,19 +360,51 @@ impl<'a> LiveConnection<'a> {
 
     fn send(&mut self, mut message: PreparedMessage) -> Result<(), EndReason> {
         let sent_ns = monotonic_ns();
-        if let Some(at) = message.envelope_at {
-            envelope::stamp(&mut message.frame[at..], sent_ns);
+        message.stamp(sent_ns);
+        let written = self.write(&message.frame);
+        self.count(&message, sent_ns, written.is_ok().then(monotonic_ns));
+        written
+    }
+
+    /// Waits until the messages of a batch are due, and writes them in large pieces.
+    fn send_batch(&mut self, batch: &mut Vec<PreparedMessage>) -> Result<(), EndReason> {
+        let mut rest = batch.as_mut_slice();
+        let mut buffer = Vec::new();
+        while let Some(first) = rest.first() {
+            self.wait_until(first.due_ns)?;
+            let mut bytes = 0;
+            let fitting = rest.iter().take_while(|message| {
+                bytes += message.frame.len();
+                bytes <= PIECE_BYTES
+            });
+            let messages = fitting.count().max(1);
+            let (piece, after) = std::mem::take(&mut rest).split_at_mut(messages);
+            rest = after;
+            let sent_ns = monotonic_ns();
+            buffer.clear();
+            for message in &mut *piece {
+                message.stamp(sent_ns);
+                buffer.extend_from_slice(&message.frame);
+            }
+            let written = self.write(&buffer);
+            let done_ns = written.is_ok().then(monotonic_ns);
+            for message in &*piece {
+                self.count(message, sent_ns, done_ns);
+            }
+            written?;
         }
-        let frame = std::mem::take(&mut message.frame);
-        let written = self.write(&frame);
-        let done_ns = written.is_ok().then(monotonic_ns);
-        self.log(&message, Some(sent_ns), done_ns);
+        batch.clear();
+        Ok(())
+    }
+
+    /// Logs a message, and adds it to the totals if the kernel has all of it.
+    fn count(&mut self, message: &PreparedMessage, sent_ns: u64, done_ns: Option<u64>) {
+        self.log(message, Some(sent_ns), done_ns);
         if done_ns.is_some() {
             self.tally.messages += 1;
             self.tally.bytes += message.bytes as u64;
             self.tally.late_ns.saturating_record(sent_ns.saturating_sub(message.due_ns));
         }
-        written
     }
 
     fn log(&mut self, message: &PreparedMessage, sent_ns: Option<u64>, done_ns: Option<u64>) {
