@@ -200,6 +200,7 @@ def study_section(source: Source, page: str, figures: dict[str, str]) -> list[st
             for table in tables.drain_table(result):
                 add(table)
             picture(f"timed-{result.name}-drain", f"Messages a second in a batch, {result.name}")
+            add(tables.cost_table(result))
         else:
             add(without(tables.level_table(results, result), "p99.", "maximum"))
             picture(f"timed-{result.name}-levels", f"Medians with 95 % intervals, {result.name}")
