@@ -55,7 +55,7 @@ def test_cpu_time_of_a_process_is_counted() -> None:
     end = time.process_time() + 0.1
     while time.process_time() < end:
         pass
-    assert machine.process_cpu_ns(os.getpid()) - begin >= 50_000_000
+    assert machine.process_cpu_ns(os.getpid()) - begin >= 99_900_000
     assert machine.process_cpu_ns(2**22 + 1) == 0
 
 
