@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from lab import figures, report, summary, tables
+from lab import figures, page, report, summary, tables
 from lab.comparison import Interval
 
 FIGURES_OF_A_PAIR = ("p_equivalence", "p_difference", "cliffs_delta", "a_faster", "mann_whitney_p")
@@ -108,3 +108,11 @@ def test_a_page_shows_the_pairs_with_the_lowest_median_if_there_are_many() -> No
         assert len(table.rows) == 66
         assert [row[0] for row in table.page_rows] == [f"c00 to {name}" for name in names[1:]]
         assert "all 66 pairs" in table.note
+
+
+def test_cells_become_markdown() -> None:
+    interval = tables.with_interval(44_100, Interval(38_400, 45_000))
+    assert page.plain(interval) == "44.1 (38.4 to 45.0)"
+    assert page.plain(Markup('<span class="grey">{}</span>').format(interval)) == "*44.1 (38.4 to 45.0)*"
+    assert page.plain(Markup('<b class="different">different</b>')) == "different"
+    assert page.plain("a|b <c>") == "a\\|b <c>"

@@ -1,5 +1,6 @@
 """Writes one Markdown page from the results of several studies: claims with interval and method."""
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -102,9 +103,15 @@ def wrapped(text: str, indent: str = "") -> list[str]:
 
 
 def plain(cell: Cell) -> str:
-    """A cell of a table as Markdown. An interval follows its value in parentheses."""
-    text = str(cell).replace(" <small>", " (").replace("<small>", "(").replace("</small>", ")")
-    return Markup(text).striptags().replace("|", "\\|")
+    """A cell of a table as Markdown. An interval follows its value in parentheses, and a grey value
+    is in italics.
+    """
+    text = str(cell)
+    if isinstance(cell, Markup):
+        text = re.sub(r'<span class="grey">(.*?)</span>', r"*\1*", text)
+        text = text.replace(" <small>", " (").replace("<small>", "(").replace("</small>", ")")
+        text = Markup(text).striptags()
+    return text.replace("|", "\\|")
 
 
 def markdown(head: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> list[str]:
@@ -117,7 +124,8 @@ def table_text(table: Table, folder: str) -> list[str]:
     """A table with its caption above and its note below."""
     caption = f"**{table.caption.rstrip('.')}** ([CSV]({folder}/{table.id}.csv))"
     lines = [*wrapped(caption), "", *markdown(table.head, table.page_rows)]
-    return [*lines, "", *wrapped(table.note)] if table.note else lines
+    note = table.note.replace("Grey:", "Italics:")
+    return [*lines, "", *wrapped(note)] if note else lines
 
 
 def without(table: Table, *columns: str) -> Table:
