@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import study
+from lab import connectors, study
 from lab.effects import FACTORS
 from lab.study import JoinedRun, LiveRun, Study, StudyError, TimedRun
 from lab.supervisor import feed_command
@@ -32,7 +32,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["short", "full", "saturation", "factors"])
+@pytest.mark.parametrize("name", ["short", "full", "collection", "saturation", "factors"])
 def test_shipped_studies_are_valid(name: str) -> None:
     found = study.load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
     assert found.name == name
@@ -41,7 +41,20 @@ def test_shipped_studies_are_valid(name: str) -> None:
 def test_the_factor_study_changes_one_setting_per_table() -> None:
     base, *others = study.load(Path(__file__).parents[1] / "studies" / "factors.toml").timed
     changed = [[key for key in FACTORS if getattr(table, key) != getattr(base, key)] for table in others]
-    assert changed == [["tls"], ["compression"], ["fragment_bytes"], ["payload_bytes"], ["subscribe"]]
+    assert changed == [
+        ["tls"],
+        ["compression"],
+        ["fragment_bytes"],
+        ["payload_bytes"],
+        ["payload_bytes"],
+        ["subscribe"],
+    ]
+
+
+def test_the_collection_has_every_connector_and_every_variant() -> None:
+    for name in ("collection", "full"):
+        found = study.load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
+        assert set(found.connectors) == set(connectors.load_all())
 
 
 @pytest.mark.parametrize(
@@ -57,6 +70,10 @@ def test_the_factor_study_changes_one_setting_per_table() -> None:
         (("measured_s = 3", 'measured_s = 3\narrival = "batches"'), "timed.0: batch and arrival"),
         (("measured_s = 3", "measured_s = 3\nbatch = 10"), "timed.0: batch and arrival"),
         (('"b", "c"', '"b", "a"'), "connectors contains a twice"),
+        (
+            ("[[joined]]", '[analysis]\nsubject = "d"\n[[joined]]'),
+            'analysis.subject is "d": expected one of connectors',
+        ),
         (("blocks = 40", "blocks = ["), "is not valid TOML"),
     ],
 )
