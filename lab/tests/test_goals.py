@@ -19,7 +19,7 @@ MARGIN = 10_000.0
 def table(
     medians: dict[str, float], cpu: dict[str, float] | None = None, batch_ns: dict[str, float] | None = None
 ) -> SimpleNamespace:
-    """A table of five blocks. Noise differs between connectors, so that differences have a spread."""
+    """A table of five blocks. Connectors have different noise, so differences have a spread."""
     runs = {name: list(value + np.roll(NOISE, i)) for i, (name, value) in enumerate(medians.items())}
     names = list(medians)
     pairs = []

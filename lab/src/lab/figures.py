@@ -50,7 +50,7 @@ def styles(connectors: Sequence[str]) -> dict[str, tuple[tuple[float, ...], str]
 
 
 def row_height(inches: float, rows: int) -> float:
-    """Height of all rows of a figure with one row per connector. It fits on a page with its caption."""
+    """Height of all rows of a figure with one row per connector, at most that of a page."""
     return rows * min(inches, 6.4 / rows)
 
 

@@ -81,7 +81,7 @@ def write(sources: Sequence[Source], folder: Path, name: str, title: str) -> Pat
 
 
 def copy_files(source: Source, target: Path) -> dict[str, str]:
-    """Copies tables and figures. Returns kind of the figure -> path below `target`, for each table."""
+    """Copies tables and figures. Returns name of the figure -> its path below `target`."""
     study = source.results.study.name
     (target / study).mkdir()
     for table in sorted((source.folder / "tables").glob("*.csv")):
@@ -326,11 +326,11 @@ def latency_claims(result: TimedResult) -> list[Claim]:
     value = f"{us(level.quantiles[0.5])} µs ({us(level.intervals[0.5].low)} to {us(level.intervals[0.5].high)})"
     text = f"At {rate}, the lowest median is {value}, of {lowest}."
     if like:
-        text += f" It cannot be told apart from that of {listed(like)}."
+        text += f" It cannot be separated from that of {listed(like)}."
     claims = [
         Claim(
             text,
-            f"95 % interval: bootstrap over {blocks} blocks and slices of time. Told apart: a 95 % interval of the "
+            f"95 % interval: bootstrap over {blocks} blocks and slices of time. Separated: a 95 % interval of the "
             f"difference without zero, and a paired t test adjusted by Holm over {count} pairs",
         )
     ]
