@@ -200,9 +200,8 @@ def study_section(source: Source, page: str, figures: dict[str, str]) -> list[st
         if name in figures:
             lines.extend(["", f"![{text}]({page}/{figures[name]})"])
 
+    whole = next((result for result in results.timed if not result.drains), None)
     for result in results.timed:
-        # The first table is shown whole, with its costs. The CSV files have the rest of the others.
-        is_first = result is results.timed[0]
         lines += ["", f"### {title_of(result)} ({result.name})"]
         if result.drains:
             for table in tables.drain_table(result):
@@ -212,7 +211,8 @@ def study_section(source: Source, page: str, figures: dict[str, str]) -> list[st
         else:
             add(without(tables.level_table(results, result), "p99.", "maximum"))
             picture(f"timed-{result.name}-levels", f"Medians with 95 % intervals, {result.name}")
-        if is_first:
+        # One table is shown whole. The CSV files have the rest of the others.
+        if result is whole:
             picture(f"timed-{result.name}-ranks", f"Rank intervals, {result.name}")
             for table in [*tables.variant_table(results, result), *pairs_with_lowest(result)]:
                 add(table)
@@ -233,8 +233,8 @@ def study_section(source: Source, page: str, figures: dict[str, str]) -> list[st
 
 
 def pairs_with_lowest(result: TimedResult) -> list[Table]:
-    """Verdicts on the pairs with the lowest median. Medians of batches depend on the batch."""
-    if result.drains or not (found := tables.pair_tables(result)):
+    """Verdicts on the pairs with the lowest median."""
+    if not (found := tables.pair_tables(result)):
         return []
     lowest = by_median(result)[0].connector
     chosen = [i for i, p in enumerate(result.comparison.pairs) if lowest in (p.a, p.b)]
@@ -256,7 +256,7 @@ def language_table(results: Results, result: TimedResult) -> list[Table]:
             rows.append(
                 [language, str(len(names)), names[0], names[-1], shift, pair.verdict, p_value(pair.p_difference)]
             )
-    if not rows or result.drains:
+    if not rows:
         return []
     return [
         Table(
