@@ -255,6 +255,7 @@ def test_wrong_words_and_names_are_refused() -> None:
         (errors.InvalidArray, {"lots": np.array([1, None])}),
         (errors.InvalidArray, {"lots": np.array([1 + 0j])}),
         (errors.InvalidArray, {"lots": np.ones((2, 2), dtype=np.int64)}),
+        (errors.InvalidArray, {"lots": [1, [2, 3]]}),
         (errors.InvalidValue, {"lots": np.array([1, 2, 3]), "side": np.array([1, -1])}),
         (errors.InvalidValue, {"lots": np.array([1, -1])}),
         (errors.InvalidValue, {"lots": np.array([1, 2**63], dtype=np.uint64)}),
@@ -363,6 +364,38 @@ except pitwire.Interrupted as interrupted:
         process.wait()
 
 
+def test_control_c_ends_a_batch_between_two_rows() -> None:
+    program = """
+import os, signal, sys, threading
+import numpy as np, pitwire
+venue = pitwire.Venue("demo", 7, flow=None, record=False)
+account = venue.add_account("member", unlimited=True)
+bitcoin = venue.instruments["BTC_USDC"]
+
+def interrupt():
+    while True:
+        try:
+            venue.touch("BTC_USDC")
+        except pitwire.errors.VenueBusy:
+            os.kill(os.getpid(), signal.SIGINT)
+            return
+
+threading.Thread(target=interrupt, daemon=True).start()
+rows, before = np.arange(1_000_000), venue.sequence
+try:
+    venue.submit_batch(bitcoin.id, 1, 1, bitcoin.start_price_ticks - 1 - rows % 50, account=account)
+except pitwire.Interrupted as interrupted:
+    done = venue.sequence - before
+    assert interrupted.remedy and 0 < done < len(rows), done
+    assert f"after {done} of {len(rows)} rows" in interrupted.what, interrupted.what
+    assert venue.submit(bitcoin.id, "buy", 1, bitcoin.start_price_ticks - 1, account=account).accepted
+    sys.exit(0)
+sys.exit("the batch was not interrupted")
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_forked_process_cannot_use_the_venue() -> None:
     program = """
 import os, sys, pitwire
@@ -408,6 +441,84 @@ def test_a_second_thread_is_refused_while_one_uses_the_venue() -> None:
         stop.set()
         thread.join()
     assert venue.touch("BTC_USDC")[0] > 0
+
+
+def test_a_wrong_flow_file_is_refused_with_its_reason(tmp_path: Path) -> None:
+    correct = """
+[[flow]]
+lifetime_s = 60.0
+[[flow.type]]
+name = "rest"
+base_per_s = 1.0
+order = "join"
+[[flow.kernel]]
+jump_per_s = [[0.5]]
+decay_per_s = 1.0
+"""
+    path = tmp_path / "flow.toml"
+    path.write_text(correct)
+    Venue("demo", 7, flow=str(path)).close()
+    for old, new, reason in [
+        ("lifetime_s", "lifetime_ms", "lifetime_ms"),
+        ("base_per_s = 1.0", "base_per_minute = 60.0", "base_per_minute"),
+        ("base_per_s = 1.0", "base_per_s = nan", "NaN"),
+        ("base_per_s = 1.0", "base_per_s = inf", "inf"),
+        ("base_per_s = 1.0", 'base_per_s = "1.0"', "base_per_s"),
+        ("[[0.5]]", "[[1.0]]", "spectral radius 1.000"),
+        ("[[0.5]]", "[[0.5, 0.1]]", "jump_per_s"),
+        ('"join"', '"jump"', "jump"),
+    ]:
+        assert old in correct
+        path.write_text(correct.replace(old, new))
+        with pytest.raises(errors.PitwireError) as raised:
+            Venue("demo", 7, flow=str(path))
+        assert reason in raised.value.what and raised.value.remedy, raised.value
+    with pytest.raises(errors.InvalidValue):
+        Venue("demo", 7, flow=str(tmp_path / "absent.toml"))
+
+
+def test_the_environments_refuse_wrong_actions() -> None:
+    from pitwire import envs
+
+    nan, inf = float("nan"), float("inf")
+    maker, trader, many = envs.MarketMakingEnv(), envs.OptimalExecutionEnv(), envs.SimultaneousMarketEnv()
+    turns = envs.TurnMarketEnv()
+    hold = dict.fromkeys(many.possible_agents, 0)
+    for step in (
+        lambda: maker.step(np.zeros(2)),
+        lambda: trader.step(np.zeros(1)),
+        lambda: many.rules.advance(),
+        lambda: turns.observe("trader_0"),
+    ):
+        with pytest.raises(errors.VenueClosed, match="call reset first"):
+            step()
+    for env in (maker, trader, many, turns):
+        env.reset(seed=1)
+    markets = [maker.market, trader.market, many.rules.market, turns.rules.market]
+    before = [market.venue.sequence for market in markets if market is not None]
+    wrong: list[tuple[type[Exception], Any]] = [
+        (errors.InvalidValue, lambda: maker.step(np.array([nan, 0.0]))),
+        (errors.InvalidValue, lambda: maker.step(np.array([0.0, inf]))),
+        (errors.InvalidArray, lambda: maker.step(np.zeros(3))),
+        (errors.InvalidArray, lambda: maker.step(np.array(["a", "b"]))),
+        (errors.InvalidArray, lambda: maker.step(np.array([None, [1]], dtype=object))),
+        (errors.InvalidValue, lambda: trader.step(np.array([nan], dtype=np.float32))),
+        (errors.InvalidArray, lambda: trader.step(np.zeros((2, 2)))),
+        (errors.InvalidValue, lambda: many.step(hold | {"trader_1": 7})),
+        (errors.InvalidValue, lambda: many.step(hold | {"trader_1": -1})),
+        (errors.InvalidValue, lambda: many.step(hold | {"trader_1": nan})),
+        (errors.InvalidValue, lambda: many.step({"trader_0": 0})),
+        (errors.InvalidValue, lambda: turns.step(99)),
+    ]
+    for error, step in wrong:
+        with pytest.raises(error) as raised:
+            step()
+        assert isinstance(raised.value, errors.PitwireError) and raised.value.remedy
+    assert [market.venue.sequence for market in markets if market is not None] == before
+    for env in (maker, trader, many, turns):
+        env.close()
+    with pytest.raises(errors.VenueClosed):
+        maker.step(np.zeros(2))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -1,12 +1,18 @@
 """The Python package connected to a running venue: the same calls as in the process."""
 
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 from rpc import Http
-from test_python import run_python
+from test_python import PATIENCE_S, run_python
 from venue import DEMO_A, DEMO_B, TOP, Venue
 
 pitwire = pytest.importorskip("pitwire", reason="run scripts/build-python")
@@ -139,6 +145,87 @@ def test_a_connection_that_cannot_be_made_says_why(running: Venue) -> None:
         assert public.touch("BTC_USDC") is not None
         with pytest.raises(errors.InvalidValue):
             public.events()
+
+
+def test_parameters_that_are_not_json_are_refused(running: Venue) -> None:
+    with connect(running) as venue:
+        for value in (float("nan"), float("inf"), np.int64(3), np.zeros(2), object()):
+            with pytest.raises(errors.InvalidValue, match="not JSON"):
+                venue.call("public/ticker", instrument_name=value)
+        for side in ([1], np.array([1, -1]), float("nan"), None):
+            with pytest.raises(errors.InvalidValue, match="side is"):
+                venue.submit("BTC_USDC", side, 1, 100)
+
+
+def test_control_c_ends_a_wait_for_a_venue() -> None:
+    program = """
+import sys, pitwire
+try:
+    pitwire.Venue.connect(sys.argv[1], timeout_s=600)
+except pitwire.Interrupted as interrupted:
+    sys.exit(0 if interrupted.remedy else 3)
+sys.exit("the wait was not interrupted")
+"""
+    # A server that never answers.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
+        url = f"ws://127.0.0.1:{server.getsockname()[1]}/ws/api/v2"
+        process = subprocess.Popen([sys.executable, "-c", program, url])
+        try:
+            # The client waits from before its connection on.
+            with server.accept()[0]:
+                process.send_signal(signal.SIGINT)
+                assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_forked_process_cannot_use_the_connection(running: Venue) -> None:
+    program = f"""
+import os, sys, pitwire
+venue = pitwire.Venue.connect({running.ws_url!r}, {DEMO_A.client_id!r}, {DEMO_A.secret!r})
+child = os.fork()
+if child == 0:
+    try:
+        venue.orders()
+    except pitwire.errors.VenueForked as forked:
+        os._exit(0 if forked.remedy else 4)
+    os._exit(3)
+status = os.waitpid(child, 0)[1]
+venue.orders()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_second_thread_is_refused_while_one_waits_for_an_answer(running: Venue) -> None:
+    stop = threading.Event()
+    with connect(running) as venue:
+
+        def work() -> None:
+            while not stop.is_set():
+                try:
+                    venue.call("public/get_time")
+                except errors.VenueBusy:
+                    continue
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while True:
+                assert time.monotonic() < deadline
+                try:
+                    venue.call("public/get_time")
+                except errors.VenueBusy as busy:
+                    assert busy.remedy
+                    break
+        finally:
+            stop.set()
+            thread.join()
+        assert venue.call("public/get_time") > 0
 
 
 def test_the_connected_programs_of_the_documentation_run(running: Venue) -> None:

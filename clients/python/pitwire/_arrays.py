@@ -11,7 +11,10 @@ def whole_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
     Raises InvalidArray for another type or shape, and InvalidValue for a number beyond 64 bits.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidArray(f"{name} has rows of different lengths", "use an array of one dimension") from None
     if array.ndim > 1:
         raise InvalidArray(f"{name} has the shape {array.shape}", "use a single number, or an array of one dimension")
     if array.dtype.kind == "f":

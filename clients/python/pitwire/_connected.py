@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pitwire._arrays import whole_numbers
 from pitwire._native import EVENT_KINDS, REASONS, Connection
 from pitwire._types import Balance, BatchOutcome, Book, Instrument, OpenOrder, OrderTerms, find_instrument
-from pitwire.errors import CallRefused, InvalidArray, InvalidValue, UnknownName, UnsupportedCall
+from pitwire.errors import CallRefused, Interrupted, InvalidArray, InvalidValue, UnknownName, UnsupportedCall
 from pitwire.events import EventTable
 
 #: Refusals of the login or the rights of a connection, which no order can cause.
@@ -80,7 +80,10 @@ def _number(name: str, value: SupportsIndex) -> int:
 
 
 def _side(side: str | SupportsIndex) -> int:
-    sign = {"buy": 1, "sell": -1, 1: 1, -1: -1}.get(side)  # type: ignore[call-overload]
+    try:
+        sign = {"buy": 1, "sell": -1, 1: 1, -1: -1}.get(side)  # type: ignore[call-overload]
+    except TypeError:
+        sign = None
     if sign is None:
         raise InvalidValue(f"side is {side!r}", 'use "buy" or 1, or "sell" or -1')
     return int(sign)
@@ -141,7 +144,11 @@ class ConnectedVenue(ConnectionOwner):
 
     def call(self, method: str, **parameters: Any) -> Any:
         """Calls a method of the JSON-RPC dialect and returns its result. Fractions are decimals."""
-        return parse(self._connection.call(self._agent, method, json.dumps(parameters)))
+        try:
+            text = json.dumps(parameters, allow_nan=False)
+        except (TypeError, ValueError) as wrong:
+            raise InvalidValue(f"the parameters are not JSON: {wrong}", "use texts, finite numbers and lists") from None
+        return parse(self._connection.call(self._agent, method, text))
 
     def submit(
         self,
@@ -284,12 +291,17 @@ class ConnectedVenue(ConnectionOwner):
         if flow_commands is not None or ns is None:
             raise UnsupportedCall("a connected venue advances by time only", "give ns")
         left = _number("ns", ns)
-        first = int(self.call("private/pitwire_advance", ns=0)["sequence"])
-        last = first
-        while left > 0:
-            part = min(left, _ADVANCE_SLICE_NS)
-            last = int(self.call("private/pitwire_advance", ns=part)["sequence"])
-            left -= part
+        try:
+            first = int(self.call("private/pitwire_advance", ns=0)["sequence"])
+            last = first
+            while left > 0:
+                part = min(left, _ADVANCE_SLICE_NS)
+                last = int(self.call("private/pitwire_advance", ns=part)["sequence"])
+                left -= part
+        except KeyboardInterrupt as interrupt:
+            if isinstance(interrupt, Interrupted):
+                raise
+            raise Interrupted(f"advance was interrupted with {left} ns left", "look at time_ns") from None
         return last - first
 
     def book(self, instrument: str | int, depth: int | None = None) -> Book:

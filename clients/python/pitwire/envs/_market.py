@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pitwire import Venue
-from pitwire.errors import InvalidValue
+from pitwire.errors import InvalidArray, InvalidValue, VenueClosed
 
 NANOSECONDS = 10**9
 Observation = npt.NDArray[np.float32]
@@ -62,6 +62,30 @@ class MarketState:
         """Lots of the bid less those of the ask, divided by their sum; 0 for an empty book."""
         lots = self.bid_lots + self.ask_lots
         return (self.bid_lots - self.ask_lots) / lots if lots else 0.0
+
+
+def numbers_of(action: Any, count: int, least: float, most: float) -> npt.NDArray[np.float64]:
+    """Returns an action of `count` numbers, cut to its bounds.
+
+    Raises InvalidArray for another type or size, and InvalidValue for NaN and infinity.
+    """
+    remedy = f"use {count} numbers from {least:g} to {most:g}"
+    try:
+        numbers = np.asarray(action, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InvalidArray(f"the action is {action!r}", remedy) from None
+    if numbers.size != count:
+        raise InvalidArray(f"the action has {numbers.size} numbers", remedy)
+    if not np.isfinite(numbers).all():
+        raise InvalidValue(f"the action is {action!r}", remedy)
+    return np.clip(numbers, least, most)
+
+
+def running(market: "AgentMarket | None") -> "AgentMarket":
+    """Returns the market of the episode. Raises VenueClosed before the first one."""
+    if market is None:
+        raise VenueClosed("no episode has started", "call reset first")
+    return market
 
 
 class AgentMarket:

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv
+from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv, numbers_of, running
 from pitwire.errors import InvalidValue
 
 _AGENT = "trader"
@@ -63,21 +63,21 @@ class OptimalExecutionEnv(SingleAgentEnv):
 
     def step(self, action: npt.NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Sends a share of the remaining lots, and lets one step pass."""
-        assert self.market is not None, "call reset before step"
+        market, wanted = running(self.market), float(numbers_of(action, 1, 0, 1)[0])
         self.step_number += 1
         is_last = self.step_number >= self.settings.steps
-        share = 1.0 if is_last else float(np.clip(np.asarray(action, dtype=np.float64).item(), 0, 1))
+        share = 1.0 if is_last else wanted
         lots, shortfall = round(self.left_lots * share), 0.0
         if lots > 0:
-            account = self.market.accounts[_AGENT]
-            sent = self.market.venue.submit(self.market.instrument.id, self.side, lots, account=account)
+            account = market.accounts[_AGENT]
+            sent = market.venue.submit(market.instrument.id, self.side, lots, account=account)
             if sent.mean_price_ticks is not None:
                 sign = 1 if self.side == "buy" else -1
                 shortfall = sign * (sent.mean_price_ticks - self.arrival_ticks) * sent.filled_lots / self.lots
                 self.left_lots -= sent.filled_lots
         self.shortfall_ticks += shortfall
-        self.market.venue.advance(self.settings.step_ns)
-        self.state = self.market.state(_AGENT, self.step_number)
+        market.venue.advance(self.settings.step_ns)
+        self.state = market.state(_AGENT, self.step_number)
         is_done = self.left_lots == 0
         return self._observation(), float(self.reward(shortfall)), is_done, is_last and not is_done, self._info()
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv
+from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv, numbers_of, running
 
 _AGENT = "maker"
 
@@ -61,11 +61,11 @@ class MarketMakingEnv(SingleAgentEnv):
 
     def step(self, action: npt.NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Quotes, and lets one step pass."""
-        assert self.market is not None, "call reset before step"
-        venue, instrument = self.market.venue, self.market.instrument.id
-        account, state = self.market.accounts[_AGENT], self.state
+        market = running(self.market)
+        shares = (numbers_of(action, 2, -1, 1) + 1) / 2
+        venue, instrument = market.venue, market.instrument.id
+        account, state = market.accounts[_AGENT], self.state
         venue.cancel_all(account)
-        shares = (np.clip(np.asarray(action, dtype=np.float64), -1, 1) + 1) / 2
         offsets = np.rint(shares * self.max_offset_ticks).astype(int)
         quotes = {"buy": state.bid_ticks - int(offsets[0]), "sell": state.ask_ticks + int(offsets[1])}
         for side, price in quotes.items():
@@ -74,7 +74,7 @@ class MarketMakingEnv(SingleAgentEnv):
                 venue.submit(instrument, side, self.quote_lots, max(price, 1), account=account, post_only="reprice")
         venue.advance(self.settings.step_ns)
         self.step_number += 1
-        self.state = self.market.state(_AGENT, self.step_number)
+        self.state = market.state(_AGENT, self.step_number)
         earned = float(self.reward(state, self.state))
         is_over = self.step_number >= self.settings.steps
         return self.observe(self.state, self.max_inventory_lots), earned, False, is_over, self._info()

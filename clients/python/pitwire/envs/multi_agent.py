@@ -1,5 +1,6 @@
 """Many agents on one book, in turn or at the same time."""
 
+from operator import index
 from typing import Any
 
 import gymnasium as gym
@@ -8,7 +9,8 @@ from gymnasium.utils import seeding
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import AgentSelector
 
-from pitwire.envs._market import AgentMarket, MarketSettings, MarketState, Observation
+from pitwire.envs._market import AgentMarket, MarketSettings, MarketState, Observation, running
+from pitwire.errors import InvalidValue
 
 #: Actions of an agent: nothing, quote at the best price, quote one tick better, or take a price.
 ACTIONS = ("hold", "join_bid", "join_ask", "improve_bid", "improve_ask", "buy", "sell")
@@ -20,6 +22,15 @@ def _observe(state: MarketState, order_lots: int) -> Observation:
     spread = float(np.clip((state.ask_ticks - state.bid_ticks) / 10, 0, 10))
     inventory = float(np.clip(state.inventory_lots / order_lots, -100, 100))
     return np.array([inventory, spread, state.imbalance, max(state.time_left, 0.0)], dtype=np.float32)
+
+
+def _word(agent: str, action: Any) -> str:
+    """Returns an action in words."""
+    known = dict(enumerate(ACTIONS))
+    try:
+        return known[index(action)]
+    except (TypeError, KeyError):
+        raise InvalidValue(f"the action of {agent} is {action!r}", f"use 0 to {len(ACTIONS) - 1}") from None
 
 
 class _Rules:
@@ -39,19 +50,18 @@ class _Rules:
         self.wealth = dict.fromkeys(self.names, 0.0)
         self.step_number = 0
 
-    def act(self, agent: str, action: int) -> None:
-        """Replaces the order of an agent."""
-        assert self.market is not None, "call reset before step"
-        word = ACTIONS[int(action)]
+    def act(self, agent: str, word: str) -> None:
+        """Replaces the order of an agent. `word` is one of `ACTIONS`."""
+        market = running(self.market)
         if word == "hold":
             return
-        venue, account = self.market.venue, self.market.accounts[agent]
-        instrument, lots = self.market.instrument.id, self.order_lots
+        venue, account = market.venue, market.accounts[agent]
+        instrument, lots = market.instrument.id, self.order_lots
         venue.cancel_all(account)
         if word in ("buy", "sell"):
             venue.submit(instrument, word, lots, account=account)
             return
-        state = self.market.state(agent, self.step_number)
+        state = market.state(agent, self.step_number)
         better = 1 if word.startswith("improve") else 0
         is_bid = word.endswith("bid")
         side, price = ("buy", state.bid_ticks + better) if is_bid else ("sell", state.ask_ticks - better)
@@ -59,19 +69,16 @@ class _Rules:
 
     def advance(self) -> None:
         """Lets one step pass."""
-        assert self.market is not None, "call reset before step"
-        self.market.venue.advance(self.settings.step_ns)
+        running(self.market).venue.advance(self.settings.step_ns)
         self.step_number += 1
 
     def observe(self, agent: str) -> Observation:
         """Returns the observation of an agent."""
-        assert self.market is not None, "call reset before step"
-        return _observe(self.market.state(agent, self.step_number), self.order_lots)
+        return _observe(running(self.market).state(agent, self.step_number), self.order_lots)
 
     def earn(self, agent: str) -> float:
         """Returns the growth of an agent's wealth since the last call, in ticks times lots."""
-        assert self.market is not None, "call reset before step"
-        wealth = self.market.state(agent, self.step_number).wealth
+        wealth = running(self.market).state(agent, self.step_number).wealth
         earned = wealth - self.wealth[agent]
         self.wealth[agent] = wealth
         return earned
@@ -139,8 +146,9 @@ class SimultaneousMarketEnv(_ManyAgents, ParallelEnv[str, Observation, int]):
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Enters the orders of all agents, and lets one step pass."""
         agents = self.agents
+        words = {agent: _word(agent, actions.get(agent)) for agent in agents}
         for number in self._random.permutation(len(agents)):
-            self.rules.act(agents[number], actions[agents[number]])
+            self.rules.act(agents[number], words[agents[number]])
         self.rules.advance()
         observations = {agent: self.rules.observe(agent) for agent in agents}
         rewards = {agent: self.rules.earn(agent) for agent in agents}
@@ -180,8 +188,9 @@ class TurnMarketEnv(_ManyAgents, AECEnv[str, Observation, int]):
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
+        word = ACTIONS[0] if action is None else _word(agent, action)
         self._cumulative_rewards[agent] = 0.0
-        self.rules.act(agent, int(action or 0))
+        self.rules.act(agent, word)
         self._clear_rewards()
         if self._selector.is_last():
             self.rules.advance()
