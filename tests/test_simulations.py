@@ -150,6 +150,17 @@ def test_the_command_line_starts_lists_exports_and_saves_simulations(venue: Venu
     assert [run["simulation_id"] for run in runs(http)] == [2]
 
 
+def test_a_slow_run_waits_and_has_the_same_tape() -> None:
+    arguments = ["sim", "--seed", "7", "--horizon", "4", "--instruments", "BTC_USDC", "--json"]
+    fast, slow = (json.loads(run_pitwire(*arguments, *speed).stdout) for speed in ([], ["--speed", "4"]))
+    assert slow["tape_hash"] == fast["tape_hash"]
+    # Four seconds of venue time at four a second.
+    assert slow["wall_s"] > 0.5
+    for speed in ("0", "1000001", "nan", "0.5"):
+        refused = run_pitwire(*arguments, "--speed", speed)
+        assert refused.returncode == 2 and "--speed" in refused.stderr, refused.stderr
+
+
 def test_a_killed_process_and_an_unstable_flow_fail_a_simulation(venue: Venue, data: Path) -> None:
     http = Http(venue.address, OPERATOR)
     http.result("private/pitwire_start_simulation", {"seconds": 86_400})

@@ -42,6 +42,8 @@ pub struct SimulationOptions {
     pub instruments: Vec<String>,
     /// Accounts that trade each instrument. `None` has those of the preset.
     pub clients: Option<u64>,
+    /// Most seconds of venue time in a second. `None` runs as fast as it goes.
+    pub speed: Option<u64>,
 }
 
 /// The reason why a request about simulations is refused: a name in `contracts/errors.toml`, the

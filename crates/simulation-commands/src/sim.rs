@@ -40,6 +40,10 @@ pub struct Sim {
     /// of its day.
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<u64>,
+    /// Most seconds of venue time in a second. The default is as fast as it goes. The tape is the
+    /// same.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    speed: Option<u32>,
     /// 2 runs the hash chain and the projections on a second thread. The tape is the same.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     threads: u8,
@@ -90,6 +94,7 @@ impl Sim {
             seed: self.seed.unwrap_or_default(),
             events: self.events,
             horizon_s: self.horizon,
+            speed: self.speed,
             has_observer_thread: self.threads == 2,
             out: self.out,
             report: self.report,

@@ -13,8 +13,20 @@ use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 /// Arguments of a run that a replay has no use for.
-const NOT_OF_A_REPLAY: [&str; 11] =
-    ["preset", "flow", "seed", "events", "horizon", "threads", "out", "report", "instruments", "clients", "progress"];
+const NOT_OF_A_REPLAY: [&str; 12] = [
+    "preset",
+    "flow",
+    "seed",
+    "events",
+    "horizon",
+    "speed",
+    "threads",
+    "out",
+    "report",
+    "instruments",
+    "clients",
+    "progress",
+];
 /// Price of a tick of a LOBSTER file, in ten-thousandths of a dollar: a cent.
 const LOBSTER_TICK: i64 = 100;
 

@@ -15,6 +15,7 @@ mod instrument_watch;
 mod interval_series;
 mod jackknife;
 mod market;
+mod pacer;
 pub mod plots;
 mod report_page;
 mod run_directory;

@@ -15,6 +15,7 @@ use pitwire_venue::{LogBackend, Sequencer};
 use crate::command_latency::{CommandLatency, LatencyFigures};
 use crate::flow_set::{START, definition, start_flow};
 use crate::market::{RunObserver, SimulatedMarket};
+use crate::pacer::Pacer;
 use crate::run_directory;
 use crate::run_report::{RunFigures, RunReport};
 
@@ -40,6 +41,8 @@ pub struct SimulationPlan {
     pub events: Option<u64>,
     /// Stop after this many seconds of venue time.
     pub horizon_s: Option<u64>,
+    /// Most seconds of venue time in a second. `None` runs as fast as it goes. The tape is the same.
+    pub speed: Option<u32>,
     /// Run the hash chain and the projections on a second thread. The tape is the same.
     pub has_observer_thread: bool,
     /// Directory for the journal of the run and the report.
@@ -149,16 +152,25 @@ impl SimulationPlan {
     ) -> Result<(), Failure> {
         let limit = self.events.unwrap_or(u64::MAX);
         let start = market.sequencer.time();
+        let started = Instant::now();
+        let pacer = self.speed.map(|speed| Pacer::new(start, speed));
+        let mut report = |market: &SimulatedMarket| match self.events {
+            Some(events) => progress(market.flow_commands(), events),
+            None => progress(market.sequencer.time().0.saturating_sub(start.0), end.0.saturating_sub(start.0)),
+        };
         let mut steps = 0_u64;
         while market.flow_commands() < limit && market.event_queue.next_due() <= end {
+            let pause = pacer.as_ref().and_then(|pacer| pacer.pause(market.event_queue.next_due(), started.elapsed()));
+            if let Some(pause) = pause {
+                std::thread::sleep(pause);
+                report(market)?;
+                continue;
+            }
             if let Some(stamped) = market.step(end)? {
                 visit(&mut market.sequencer, &stamped, &market.events)?;
                 steps += 1;
                 if steps.is_multiple_of(REPORT_EVERY) {
-                    match self.events {
-                        Some(events) => progress(market.flow_commands(), events)?,
-                        None => progress(stamped.at.0.saturating_sub(start.0), end.0.saturating_sub(start.0))?,
-                    }
+                    report(market)?;
                 }
             }
         }

@@ -177,6 +177,7 @@ mod tests {
             seed: 7,
             events: None,
             horizon_s: Some(20),
+            speed: None,
             has_observer_thread: false,
             out: None,
             report: false,

@@ -13,6 +13,7 @@ fn run(preset: PresetName, flow: FlowSource, seed: u64, horizon_s: Option<u64>) 
         seed,
         events: None,
         horizon_s,
+        speed: None,
         has_observer_thread: false,
         out: None,
         report: true,

@@ -310,7 +310,7 @@ fn parameters_of_a_simulation_are_checked() {
     };
     let refused = |param: &str| (-32602, param.to_owned());
     let correct = json!({"preset": "jse", "seed": 7, "seconds": 60, "flow": "bacry-muzy", "instruments": ["NPN_ZAR"],
-        "clients": 8});
+        "clients": 8, "speed": 60});
     assert_eq!(code(correct), (13025, String::new()));
     assert_eq!(code(json!({})), refused("seconds"));
     assert_eq!(code(json!({"seconds": 60, "events": 60})), refused("seconds"));
@@ -322,6 +322,8 @@ fn parameters_of_a_simulation_are_checked() {
         ("seconds", json!(86_401)),
         ("clients", json!(7)),
         ("clients", json!(1e300)),
+        ("speed", json!(0)),
+        ("speed", json!(1_000_001)),
         ("preset", json!("--out")),
         ("flow", json!("../../etc/passwd")),
         ("flow", json!("-f")),

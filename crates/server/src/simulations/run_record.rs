@@ -59,6 +59,8 @@ pub struct RunRecord {
     pub instruments: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<u64>,
     /// Command line that makes the same run.
     pub command: String,
     /// Wall time in milliseconds since 1970.
@@ -98,6 +100,7 @@ pub fn arguments(options: &SimulationOptions) -> Vec<String> {
         arguments.push(format!("--instruments={}", options.instruments.join(",")));
     }
     arguments.extend(options.clients.map(|clients| format!("--clients={clients}")));
+    arguments.extend(options.speed.map(|speed| format!("--speed={speed}")));
     arguments
 }
 
@@ -115,6 +118,7 @@ impl RunRecord {
             flow: options.flow.as_deref().or(file).unwrap_or(FlowSource::default().name()).to_owned(),
             instruments: options.instruments.clone(),
             clients: options.clients,
+            speed: options.speed,
             command: format!("pitwire {} --report", arguments(options).join(" ")),
             started_ms: wall_ms(),
             ended_ms: None,

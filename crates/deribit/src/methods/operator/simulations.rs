@@ -11,6 +11,7 @@ use crate::simulation_call::{SimulationCall, SimulationCaller, SimulationOptions
 const SECONDS_MAX: u64 = 86_400;
 const EVENTS_MAX: u64 = 10_000_000;
 const CLIENTS: (u64, u64) = (8, 1_000);
+const SPEED: (u64, u64) = (1, 1_000_000);
 const INSTRUMENTS_MAX: usize = 100;
 const NAME_BYTES_MAX: usize = 64;
 const FLOW_FILE_BYTES_MAX: usize = 32_768;
@@ -103,6 +104,7 @@ pub fn start(call: &mut Call<'_>) -> MethodResult {
         flow_file,
         instruments: instruments.iter().map(|name| plain_name("instruments", name)).collect::<Result<_, _>>()?,
         clients: call.whole_number("clients", CLIENTS)?,
+        speed: call.whole_number("speed", SPEED)?,
     };
     call.simulation(SimulationCall::Start(options))
 }

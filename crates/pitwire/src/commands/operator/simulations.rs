@@ -101,6 +101,9 @@ pub struct StartArguments {
     /// Accounts that trade each instrument, 8 to 1,000.
     #[arg(long, value_name = "N")]
     clients: Option<u64>,
+    /// Most seconds of venue time in a second. Default: as fast as it goes.
+    #[arg(long, value_name = "N")]
+    speed: Option<u64>,
 }
 
 impl StartArguments {
@@ -114,6 +117,7 @@ impl StartArguments {
         set("seconds", self.seconds.map(Value::from));
         set("events", self.events.map(Value::from));
         set("clients", self.clients.map(Value::from));
+        set("speed", self.speed.map(Value::from));
         set("instruments", (!self.instruments.is_empty()).then(|| json!(self.instruments)));
         if let Some(flow) = &self.flow {
             let is_file = Path::new(flow).is_file();
