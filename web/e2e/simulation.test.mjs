@@ -1,11 +1,10 @@
 // An operator runs simulations on the page.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { SIZES, judge } from './axe.mjs';
 import { withVenue } from './stage.mjs';
-import { Api, BINARY, logIn, until } from './venue.mjs';
+import { Api, BINARY, download, logIn, picture, until } from './venue.mjs';
 
 let venue, browser, page, api;
 
@@ -25,14 +24,6 @@ const field = (name) => form().getByLabel(name);
 const newest = async () => (await api.call('private/pitwire_get_simulations'))[0];
 const state = (id) => page.locator(`[data-run="${id}"] [data-of="state"]`);
 const said = (text) => page.locator('[data-good]', { hasText: text }).waitFor();
-
-async function download(name) {
-  const [file] = await Promise.all([
-    page.waitForEvent('download'),
-    page.locator(`[data-file="${name}"]`).click(),
-  ]);
-  return readFile(await file.path(), 'utf8');
-}
 
 test('a member sees no simulations', async () => {
   const member = await logIn(browser, venue, 'NPN_ZAR', 'demo-a');
@@ -64,12 +55,13 @@ test('a run ends with charts, and its tape is that of the command line', async (
   const run = await newest();
   await page.waitForSelector('[data-chart="Price"] .line[d^="M"]');
   const charts = await page.$$eval('[data-chart]', (all) => all.map((one) => one.dataset.chart));
-  assert.equal(charts.length, 7, String(charts));
+  assert.equal(charts.length, 8, String(charts));
   assert.ok(
     charts.some((chart) => chart.startsWith('Time of a command in the engine')),
     String(charts),
   );
-  for (const chart of charts) await page.waitForSelector(`[data-chart="${chart}"] .line[d^="M"]`);
+  for (const chart of charts) await page.waitForSelector(`[data-chart="${chart}"] :is(.line[d^="M"], .bar)`);
+  await picture(page, 'simulation');
   const options = await page
     .getByRole('combobox', { name: /^Instrument/ })
     .locator('option')
@@ -86,16 +78,16 @@ test('a run ends with charts, and its tape is that of the command line', async (
 });
 
 test('the report and the tables are saved', async () => {
-  assert.match(await download('report.html'), /^<!DOCTYPE html>/i);
-  const report = JSON.parse(await download('report.json'));
+  assert.match(await download(page, 'report.html'), /^<!DOCTYPE html>/i);
+  const report = JSON.parse(await download(page, 'report.json'));
   assert.equal(report.instruments.length, 2);
   await page.getByRole('button', { name: 'Export CSV' }).click();
   await page.waitForSelector('[data-file="csv/trades.csv"]');
-  const trades = (await download('csv/trades.csv')).trim().split('\n');
+  const trades = (await download(page, 'csv/trades.csv')).trim().split('\n');
   assert.equal(trades.length - 1, (await newest()).result.trades);
   await page.getByRole('button', { name: 'Export Parquet' }).click();
   await page.waitForSelector('[data-file="parquet/trades.parquet"]');
-  assert.match(await download('parquet/trades.parquet'), /^PAR1/);
+  assert.match(await download(page, 'parquet/trades.parquet'), /^PAR1/);
 });
 
 test('a run is stopped, and its successor needs no wait', async () => {
@@ -157,13 +149,13 @@ test('the editor shows the radius, refuses an unstable process, and its run foll
     const run = await newest();
     return run.state === 'done' && run.flow === 'flow.toml' ? run : null;
   }, 'the run of the edited flow');
-  const report = JSON.parse(await download('report.json'));
+  const report = JSON.parse(await download(page, 'report.json'));
   assert.ok(Math.abs(report.flow.branching_ratio - 0.5) < 1e-6);
   assert.deepEqual(
     report.flow.types.map((one) => one.type),
     ['take', 'rest', 'leave', 'type_4'],
   );
-  assert.match(await download('flow.toml'), /^\[\[flow\]\]/);
+  assert.match(await download(page, 'flow.toml'), /^\[\[flow\]\]/);
   assert.ok(done.result.trades > 0);
 });
 

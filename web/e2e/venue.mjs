@@ -179,6 +179,15 @@ export class Api {
   }
 }
 
+/** Saves a file of the simulation that the page shows, and returns its text. */
+export async function download(page, name) {
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.locator(`[data-file="${name}"]`).click(),
+  ]);
+  return readFile(await file.path(), 'utf8');
+}
+
 /** Parses a number that the page shows as text. */
 export function number(text) {
   return Number(text.replaceAll(',', '').replace('−', '-').trim());

@@ -19,6 +19,8 @@ export interface Run {
   flow: string;
   instruments: string[];
   clients?: number;
+  /** Most seconds of venue time in a second. */
+  speed?: number;
   /** The same run on a command line. */
   command: string;
   started_ms: number;
