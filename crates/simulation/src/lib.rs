@@ -31,4 +31,4 @@ pub use report_page::STYLE as PAGE_STYLE;
 pub use run_report::RunFigures;
 pub use simulation::{RunProgress, SimulationPlan, SimulationResult};
 pub use stepped_market::{MarketStep, SteppedMarket, SteppedPlan};
-pub use stylised_facts::{Fact, FactSummary, Verdict};
+pub use stylised_facts::{Fact, FactSummary, OverAll, Verdict};

@@ -22,8 +22,8 @@ impl Pacer {
         Pacer { start, speed: speed.max(1) }
     }
 
-    /// Returns the time to wait before an event at `at` may happen, `elapsed` after the start of the
-    /// run. Returns `None` if it may happen now. Ask again after the pause.
+    /// Returns the time to wait before an event at `at` may happen, `elapsed` after the start of
+    /// the run. Returns `None` if it may happen now. Ask again after the pause.
     pub fn pause(&self, at: VenueNanos, elapsed: Duration) -> Option<Duration> {
         let due = Duration::from_nanos(at.0.saturating_sub(self.start.0)) / self.speed;
         let left = due.saturating_sub(elapsed);

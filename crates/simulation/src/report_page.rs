@@ -78,7 +78,7 @@ fn summary(out: &mut String, figures: &RunFigures) {
     if !figures.facts.is_empty() {
         out.push_str(
             "<table class=\"facts\"><thead><tr><th>published property of markets</th><th>instruments with it</th>\
-             <th>statistic</th><th>passes when</th><th>source</th></tr></thead><tbody>\n",
+             <th>over all</th><th>statistic</th><th>passes when</th><th>source</th></tr></thead><tbody>\n",
         );
         for fact in &figures.facts {
             let share = match fact.judged {
@@ -87,8 +87,12 @@ fn summary(out: &mut String, figures: &RunFigures) {
             };
             let _ = writeln!(
                 out,
-                "<tr><td>{}</td><td>{share}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                fact.name, fact.statistic, fact.criterion, fact.source
+                "<tr><td>{}</td><td>{share}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                fact.name,
+                fact.words_over_all(),
+                fact.statistic,
+                fact.criterion,
+                fact.source
             );
         }
         out.push_str("</tbody></table>\n");

@@ -109,10 +109,10 @@ impl RunFigures {
         ));
         lines.extend(self.instruments.iter().map(|one| one.figures.line()));
         lines.push(String::new());
-        lines.push(format!("{:<44} {:>9}  {}", "published property", "passed", "source"));
+        lines.push(format!("{:<44} {:>9}  {:<36} {}", "published property", "passed", "over all", "source"));
         lines.extend(self.facts.iter().map(|fact| {
             let passed = if fact.judged == 0 { "-".to_owned() } else { format!("{} of {}", fact.passed, fact.judged) };
-            format!("{:<44} {passed:>9}  {}", fact.name, fact.source)
+            format!("{:<44} {passed:>9}  {:<36} {}", fact.name, fact.words_over_all(), fact.source)
         }));
         lines
     }

@@ -41,7 +41,8 @@ pub struct SimulationPlan {
     pub events: Option<u64>,
     /// Stop after this many seconds of venue time.
     pub horizon_s: Option<u64>,
-    /// Most seconds of venue time in a second. `None` runs as fast as it goes. The tape is the same.
+    /// Most seconds of venue time in a second. `None` runs as fast as it goes. The tape is the
+    /// same.
     pub speed: Option<u32>,
     /// Run the hash chain and the projections on a second thread. The tape is the same.
     pub has_observer_thread: bool,

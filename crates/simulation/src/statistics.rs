@@ -77,6 +77,21 @@ pub fn correlation(one: &[Option<f64>], other: &[Option<f64>]) -> Option<(f64, u
     (pairs.len() >= MIN_PAIRS && scale > 0.0).then(|| (sum(&|a, b| a * b) / scale, pairs.len()))
 }
 
+/// Returns the rank of each value from 1 on. Equal values share their mean rank.
+#[allow(clippy::cast_precision_loss)]
+pub fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_unstable_by(|one, other| values[*one].total_cmp(&values[*other]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    for equal in order.chunk_by(|one, other| values[*one] == values[*other]) {
+        let rank = first as f64 + (equal.len() + 1) as f64 / 2.0;
+        equal.iter().for_each(|at| ranks[*at] = rank);
+        first += equal.len();
+    }
+    ranks
+}
+
 /// An order that traded on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggressiveOrder {
@@ -111,6 +126,12 @@ mod tests {
     fn sign_autocorrelation(signs: &[i8], lag: usize) -> Option<f64> {
         let values: Vec<Option<f64>> = signs.iter().map(|sign| Some(f64::from(*sign))).collect();
         autocorrelation(&values, lag)
+    }
+
+    #[test]
+    fn equal_values_share_their_mean_rank() {
+        assert_eq!(ranks(&[5.0, 0.0, 7.0, 0.0, 0.0]), [4.0, 2.0, 5.0, 2.0, 2.0]);
+        assert_eq!(ranks(&[]), [] as [f64; 0]);
     }
 
     fn near(found: Option<f64>, wanted: f64) {

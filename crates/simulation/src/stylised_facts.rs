@@ -1,12 +1,12 @@
 //! Published properties of real markets, and whether a run has them.
 //!
-//! Does        measure twelve properties of each instrument, each with a 95 % confidence band, and
-//!             compare the band with a criterion.
+//! Does        measure twelve properties of each instrument and of all instruments of a run, each
+//!             with a 95 % confidence band, and compare the band with a criterion.
 //! Holds       a verdict is given only where there are enough values; the limit of each verdict is
 //!             in [`Fact::criterion`].
 //! Leaves out  corrections for testing many instruments. A band above 0 is a one-sided test at
 //!             2.5 %, and a criterion that the band meets is easier to pass the wider the band is.
-//! Start at    [`facts`].
+//! Start at    [`facts`], then [`summaries`].
 
 #![allow(clippy::cast_precision_loss)] // lots and ticks are far below 2^53
 
@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::instrument_watch::{AuctionPrint, InstrumentWatch};
 use crate::interval_series::Interval;
-use crate::jackknife::{Estimate, estimate};
-use crate::statistics::{autocorrelation, correlation, excess_kurtosis, response, returns, volatility};
+use crate::jackknife::{Estimate, estimate, mean_of_independent};
+use crate::statistics::{autocorrelation, correlation, excess_kurtosis, ranks, response, returns, volatility};
 
 /// The verdict of a run about a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,14 +50,18 @@ pub struct Fact {
     pub value: Option<f64>,
     /// 95 % confidence band of the value, by the block jackknife.
     pub band: Option<[f64; 2]>,
+    #[serde(skip)]
+    definition: &'static Definition,
 }
 
 /// A property with its statistic and its limits.
+#[derive(Debug)]
 struct Definition {
     name: &'static str,
     source: &'static str,
     statistic: &'static str,
     criterion: &'static str,
+    is_in_ticks: bool,
     /// Whether a band is that of a market with the property.
     passes: fn(&Estimate) -> bool,
 }
@@ -71,6 +75,7 @@ const RETURNS_UNCORRELATED: Definition = Definition {
     source: "Cont 2001, fact 1",
     statistic: "mean autocorrelation of 30 s returns of the mid at lags 1 to 5",
     criterion: "the band meets -0.05 to 0.05",
+    is_in_ticks: false,
     passes: |found| found.low < 0.05 && found.high > -0.05,
 };
 const HEAVY_TAILS: Definition = Definition {
@@ -78,6 +83,7 @@ const HEAVY_TAILS: Definition = Definition {
     source: "Cont 2001, fact 2",
     statistic: "logarithm of the kurtosis of 10 s returns over 3",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const AGGREGATIONAL_NORMALITY: Definition = Definition {
@@ -85,6 +91,7 @@ const AGGREGATIONAL_NORMALITY: Definition = Definition {
     source: "Cont 2001, fact 4",
     statistic: "logarithm of the kurtosis of 1 s returns over that of 60 s returns",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const VOLATILITY_CLUSTERING: Definition = Definition {
@@ -92,6 +99,7 @@ const VOLATILITY_CLUSTERING: Definition = Definition {
     source: "Cont 2001, fact 6",
     statistic: "mean autocorrelation of the sizes of 10 s returns at lags 1 to 10",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const SLOW_DECAY: Definition = Definition {
@@ -99,6 +107,7 @@ const SLOW_DECAY: Definition = Definition {
     source: "Ding, Granger and Engle 1993; Cont 2001, fact 8",
     statistic: "mean autocorrelation of the sizes of 10 s returns at lags 12 to 30, two to five minutes",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const VOLUME_AND_VOLATILITY: Definition = Definition {
@@ -106,6 +115,7 @@ const VOLUME_AND_VOLATILITY: Definition = Definition {
     source: "Cont 2001, fact 10",
     statistic: "correlation of lots and price range over the intervals of the run",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const SIGN_MEMORY: Definition = Definition {
@@ -113,6 +123,7 @@ const SIGN_MEMORY: Definition = Definition {
     source: "Lillo and Farmer 2004; Bouchaud, Gefen, Potters and Wyart 2004",
     statistic: "mean autocorrelation of the signs of orders that trade at lags 10 to 50",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const IMPACT: Definition = Definition {
@@ -120,6 +131,7 @@ const IMPACT: Definition = Definition {
     source: "Bouchaud, Gefen, Potters and Wyart 2004",
     statistic: "mean move of the mid in the direction of an order, 20 orders later, in ticks",
     criterion: "the band is above 0",
+    is_in_ticks: true,
     passes: is_positive,
 };
 const SIGNATURE: Definition = Definition {
@@ -127,6 +139,7 @@ const SIGNATURE: Definition = Definition {
     source: "Lo and MacKinlay 1988; Andersen, Bollerslev, Diebold and Labys 2000",
     statistic: "variance of 120 s returns over twelve times that of 10 s returns",
     criterion: "the band meets 0.75 to 1.33",
+    is_in_ticks: false,
     passes: |found| found.low < 1.33 && found.high > 0.75,
 };
 const TRADE_CLUSTERING: Definition = Definition {
@@ -134,6 +147,7 @@ const TRADE_CLUSTERING: Definition = Definition {
     source: "Engle and Russell 1998",
     statistic: "mean autocorrelation of the times between orders that trade at lags 1 to 10",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const SPREAD_AND_VOLATILITY: Definition = Definition {
@@ -141,13 +155,15 @@ const SPREAD_AND_VOLATILITY: Definition = Definition {
     source: "Wyart, Bouchaud, Kockelkoren, Potters and Vettorazzo 2008",
     statistic: "correlation of mean spread and price range over the intervals of the run",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 const U_SHAPED_DAY: Definition = Definition {
     name: "The day has a U shape",
     source: "Wood, McInish and Ord 1985; Admati and Pfleiderer 1988",
-    statistic: "correlation of lots and the squared distance from midday over the intervals of a day without a call",
+    statistic: "rank correlation of lots and the distance from midday over the intervals of a day without a call",
     criterion: "the band is above 0",
+    is_in_ticks: false,
     passes: is_positive,
 };
 
@@ -193,20 +209,22 @@ fn steady_mids(mids: &[Option<i64>]) -> Vec<Option<i64>> {
     (0..mids.len()).map(|at| mids[at].filter(|_| is_steady(at))).collect()
 }
 
-fn fact(definition: &Definition, found: Option<Estimate>) -> Fact {
-    let verdict = match &found {
-        Some(found) if (definition.passes)(found) => Verdict::Pass,
-        Some(_) => Verdict::Fail,
-        None => Verdict::TooFewValues,
-    };
+fn fact(definition: &'static Definition, found: Option<Estimate>) -> Fact {
     Fact {
         name: definition.name,
         source: definition.source,
         statistic: definition.statistic,
         criterion: definition.criterion,
-        verdict,
+        verdict: found.as_ref().map_or(Verdict::TooFewValues, |found| definition.verdict(found)),
         value: found.as_ref().map(|found| found.value),
         band: found.as_ref().map(|found| [found.low, found.high]),
+        definition,
+    }
+}
+
+impl Definition {
+    fn verdict(&self, found: &Estimate) -> Verdict {
+        if (self.passes)(found) { Verdict::Pass } else { Verdict::Fail }
     }
 }
 
@@ -253,7 +271,8 @@ fn gaps(watch: &InstrumentWatch) -> Vec<Option<f64>> {
 }
 
 /// Relates volume to the time of day, from the first to the last interval with a mid, without the
-/// intervals in which a call ends. Returns `None` for less than five hours.
+/// intervals in which a call ends. Ranks, because a few intervals have most of the volume. Returns
+/// `None` for less than five hours.
 fn day_shape(watch: &InstrumentWatch) -> Option<Estimate> {
     const SHORTEST_S: f64 = 5.0 * 3_600.0;
     let intervals = &watch.series.intervals;
@@ -264,14 +283,19 @@ fn day_shape(watch: &InstrumentWatch) -> Option<Estimate> {
         return None;
     }
     let midday = (day.len() - 1) as f64 / 2.0;
-    let away: Vec<Option<f64>> = (0..day.len()).map(|at| Some((at as f64 - midday).powi(2))).collect();
+    let away: Vec<Option<f64>> = (0..day.len()).map(|at| Some((at as f64 - midday).abs())).collect();
     let start = watch.sessions.first().map_or(0, |(at, _)| at.0);
     let interval_of = |print: &AuctionPrint| (print.at.0 - start) / (watch.series.seconds * 1_000_000_000);
     let calls: Vec<u64> = watch.auctions.iter().map(interval_of).collect();
     let has_no_call = |at: usize| !calls.contains(&((first + at) as u64));
     let of_interval = |(at, one): (usize, &Interval)| (has_mid(one) && has_no_call(at)).then_some(one.lots as f64);
     let lots: Vec<Option<f64>> = day.iter().enumerate().map(of_interval).collect();
-    pairs_estimate(&lots, &away)
+    let pairs: Vec<Option<(f64, f64)>> = lots.iter().zip(&away).map(|(a, b)| Some(((*a)?, (*b)?))).collect();
+    estimate(&pairs, |pairs| {
+        let (lots, away): (Vec<f64>, Vec<f64>) = pairs.iter().flatten().copied().unzip();
+        let ranked = |values: &[f64]| ranks(values).into_iter().map(Some).collect::<Vec<_>>();
+        correlation(&ranked(&lots), &ranked(&away)).map(|(value, _)| value)
+    })
 }
 
 /// A property over the instruments of a run.
@@ -287,6 +311,32 @@ pub struct FactSummary {
     pub judged: usize,
     /// Median of the values of the judged instruments.
     pub median: Option<f64>,
+    /// The mean over the instruments. `None` with fewer than four values, and for a statistic in
+    /// ticks, because ticks of different instruments are not comparable.
+    pub over_all: Option<OverAll>,
+}
+
+/// The mean of a statistic over the instruments of a run. It finds a property that one instrument
+/// shows too weakly.
+#[derive(Clone, Debug, Serialize)]
+pub struct OverAll {
+    pub mean: f64,
+    /// 95 % confidence band of the mean, which takes the instruments as independent.
+    pub band: [f64; 2],
+    /// Whether the band meets the criterion.
+    pub verdict: Verdict,
+}
+
+impl FactSummary {
+    /// Returns the verdict over all instruments with the mean and its band, for people.
+    pub fn words_over_all(&self) -> String {
+        self.over_all.as_ref().map_or_else(
+            || "-".to_owned(),
+            |OverAll { mean, band: [low, high], verdict }| {
+                format!("{}: {mean:.3}, band {low:.3} to {high:.3}", verdict.words())
+            },
+        )
+    }
 }
 
 /// Returns each property over all instruments.
@@ -296,6 +346,7 @@ pub fn summaries(instruments: &[Vec<Fact>]) -> Vec<FactSummary> {
         let all = || instruments.iter().filter_map(|facts| facts.get(at));
         let mut values: Vec<f64> = all().filter_map(|fact| fact.value).collect();
         values.sort_unstable_by(f64::total_cmp);
+        let found = mean_of_independent(&values).filter(|_| !fact.definition.is_in_ticks);
         FactSummary {
             name: fact.name,
             source: fact.source,
@@ -304,6 +355,11 @@ pub fn summaries(instruments: &[Vec<Fact>]) -> Vec<FactSummary> {
             passed: all().filter(|fact| fact.verdict == Verdict::Pass).count(),
             judged: all().filter(|fact| fact.verdict != Verdict::TooFewValues).count(),
             median: median(&values),
+            over_all: found.map(|found| OverAll {
+                mean: found.value,
+                band: [found.low, found.high],
+                verdict: fact.definition.verdict(&found),
+            }),
         }
     };
     first.iter().enumerate().map(of).collect()
@@ -411,5 +467,37 @@ mod tests {
         ];
         let found = &summaries(&all)[0];
         assert_eq!((found.passed, found.judged, found.median), (1, 2, Some(2.0)));
+        assert!(found.over_all.is_none());
+        let moves = [1.0, 1.1, 1.2, 1.3].map(|value| vec![fact(Verdict::Pass, Some(value))]);
+        assert!(summaries(&moves)[0].over_all.is_none(), "moves in ticks have no mean over instruments");
+    }
+
+    #[test]
+    fn a_property_that_no_instrument_shows_alone_is_found_over_all() {
+        let of = |value: f64| Fact { verdict: Verdict::Fail, value: Some(value), ..super::fact(&U_SHAPED_DAY, None) };
+        let found = |values: &[f64]| summaries(&values.iter().map(|value| vec![of(*value)]).collect::<Vec<_>>());
+        let shown = &found(&[0.1, 0.3, 0.2, 0.4, 0.25, 0.15])[0];
+        assert_eq!(shown.passed, 0);
+        assert_eq!(shown.over_all.as_ref().unwrap().verdict, Verdict::Pass, "{shown:?}");
+        let by_chance = &found(&[0.4, -0.3, 0.2, -0.1, 0.3, -0.2])[0];
+        assert_eq!(by_chance.over_all.as_ref().unwrap().verdict, Verdict::Fail, "{by_chance:?}");
+    }
+
+    #[test]
+    fn a_busy_morning_and_evening_are_a_u_shape_and_a_busy_midday_is_none() {
+        fn day(pace: fn(f64) -> f64) -> Verdict {
+            let (mut watch, mut number) = (watch(), numbers(10));
+            for second in 0..6 * 3_600 {
+                watch.advance_to(VenueNanos(second * SECOND));
+                let interval = watch.series.at(VenueNanos(second * SECOND));
+                interval.samples += 1;
+                let through = second as f64 / (6.0 * 3_600.0);
+                interval.lots += (10.0 * pace(through) * (1.0 + number())) as u64;
+            }
+            verdict(&facts(&watch), &U_SHAPED_DAY)
+        }
+        assert_eq!(day(|through| 0.4 + (2.0 * through - 1.0).powi(2)), Verdict::Pass);
+        assert_eq!(day(|through| 1.4 - (2.0 * through - 1.0).powi(2)), Verdict::Fail);
+        assert_eq!(day(|_| 1.0), Verdict::Fail);
     }
 }

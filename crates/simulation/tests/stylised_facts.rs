@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pitwire_configuration::PresetName;
 use pitwire_flow_models::FlowSource;
-use pitwire_simulation::{SimulationPlan, SimulationResult};
+use pitwire_simulation::{SimulationPlan, SimulationResult, Verdict};
 
 fn run(preset: PresetName, flow: FlowSource, seed: u64, horizon_s: Option<u64>) -> SimulationResult {
     let plan = SimulationPlan {
@@ -51,19 +51,33 @@ fn calls_of_the_market_flow_find_prices_away_from_the_start() {
     assert!(moved >= 9, "{moved} of 12 calls found another price than that of the start");
 }
 
-/// Instruments of which a property holds, and instruments that were judged.
-type Tally = BTreeMap<&'static str, (usize, usize)>;
+/// Verdicts about one property.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Instruments that have it, and instruments that were judged.
+    passed: usize,
+    judged: usize,
+    /// Runs that have it over all their instruments, and runs that were judged.
+    passed_over_all: usize,
+    judged_over_all: usize,
+}
 
-/// Adds an afternoon of crypto and a day of shares to the tally. Returns the number of volatility
+type Tallies = BTreeMap<&'static str, Tally>;
+
+/// Adds an afternoon of crypto and a day of shares to the tallies. Returns the number of volatility
 /// calls.
-fn add_day(tally: &mut Tally, seed: u64) -> usize {
+fn add_day(tallies: &mut Tallies, seed: u64) -> usize {
     let mut calls = 0;
     for (preset, horizon_s) in [(PresetName::Crypto, Some(4 * 3_600)), (PresetName::Jse, None)] {
         let figures = run(preset, FlowSource::Market, seed, horizon_s).figures.unwrap();
         for fact in &figures.facts {
-            let (passed, judged) = tally.entry(fact.name).or_default();
-            *passed += fact.passed;
-            *judged += fact.judged;
+            let tally = tallies.entry(fact.name).or_default();
+            tally.passed += fact.passed;
+            tally.judged += fact.judged;
+            if let Some(over_all) = &fact.over_all {
+                tally.passed_over_all += usize::from(over_all.verdict == Verdict::Pass);
+                tally.judged_over_all += 1;
+            }
         }
         let auctions = figures.instruments.iter().flat_map(|one| &one.figures.path.auctions);
         calls += auctions.filter(|auction| auction.call == "volatility_auction").count();
@@ -71,34 +85,42 @@ fn add_day(tally: &mut Tally, seed: u64) -> usize {
     calls
 }
 
+/// Checks that the properties hold over all instruments, and for a share of the instruments. One
+/// day of one instrument often has its busy hours elsewhere than at its ends, so the U shape of the
+/// day holds for fewer instruments.
 #[track_caller]
-fn properties_hold(tally: &Tally, least_judged: usize, least_share: f64) {
-    assert_eq!(tally.len(), 12);
-    for (name, (passed, judged)) in tally {
-        println!("{name}: {passed} of {judged}");
+fn properties_hold(tallies: &Tallies, least_judged: usize, least_share: f64, most_failed_over_all: usize) {
+    assert_eq!(tallies.len(), 12);
+    for (name, tally) in tallies {
+        let Tally { passed, judged, passed_over_all, judged_over_all } = *tally;
+        let words = format!("{name}: {passed} of {judged}, over all {passed_over_all} of {judged_over_all}");
+        println!("{words}");
+        let least_share = if name.contains("U shape") { least_share - 0.2 } else { least_share };
         #[allow(clippy::cast_precision_loss)]
-        let share = *passed as f64 / *judged as f64;
-        assert!(*judged >= least_judged && share >= least_share, "{name}: {passed} of {judged}");
+        let share = passed as f64 / judged as f64;
+        assert!(judged >= least_judged && share >= least_share, "{words}");
+        assert!(passed_over_all + most_failed_over_all >= judged_over_all, "{words}");
+        assert!(judged_over_all > 0 || name.contains("Orders move"), "{words}");
     }
 }
 
 #[test]
 fn twelve_properties_hold_for_most_instruments_of_a_day() {
-    let mut tally = Tally::new();
-    add_day(&mut tally, 1);
-    properties_hold(&tally, 10, 0.6);
+    let mut tallies = Tallies::new();
+    add_day(&mut tallies, 1);
+    properties_hold(&tallies, 10, 0.6, 0);
 }
 
 #[test]
 #[ignore = "minutes; make soak runs it"]
 fn twelve_properties_hold_over_twenty_seeds() {
-    let mut tally = Tally::new();
+    let mut tallies = Tallies::new();
     let mut calls = 0;
     for seed in 1..=20 {
-        calls += add_day(&mut tally, seed);
-        println!("after seed {seed}: {tally:?}, {calls} volatility calls");
+        calls += add_day(&mut tallies, seed);
+        println!("after seed {seed}: {tallies:?}, {calls} volatility calls");
     }
-    // The U shape of the day holds least often: for 174 of 240 instruments when this was written.
-    properties_hold(&tally, 200, 0.7);
+    // Crypto has too few instruments for a verdict over all of them.
+    properties_hold(&tallies, 200, 0.8, 1);
     assert!((5..=400).contains(&calls), "{calls} volatility calls in twenty days");
 }
