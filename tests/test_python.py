@@ -3,6 +3,7 @@
 `scripts/build-python` builds and installs it; without it this file is skipped.
 """
 
+import importlib.util
 import json
 import os
 import signal
@@ -463,7 +464,7 @@ decay_per_s = 1.0
         ("base_per_s = 1.0", "base_per_minute = 60.0", "base_per_minute"),
         ("base_per_s = 1.0", "base_per_s = nan", "NaN"),
         ("base_per_s = 1.0", "base_per_s = inf", "inf"),
-        ("base_per_s = 1.0", 'base_per_s = "1.0"', "base_per_s"),
+        ("base_per_s = 1.0", 'base_per_s = "1.0"', "line 6: invalid type"),
         ("[[0.5]]", "[[1.0]]", "spectral radius 1.000"),
         ("[[0.5]]", "[[0.5, 0.1]]", "jump_per_s"),
         ('"join"', '"jump"', "jump"),
@@ -582,6 +583,46 @@ def test_slicing_a_large_order_costs_less_and_more_lots_cost_more() -> None:
     assert costs[True][1] < costs[False][1] and costs[True][2] < costs[False][2]
 
 
+def example(name: str) -> Any:
+    """A program of the examples as a module."""
+    spec = importlib.util.spec_from_file_location(name, TOP / f"clients/python/examples/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_market_maker_that_looks_at_its_inventory_beats_fixed_quotes() -> None:
+    """What `learned_market_maker.py` can find. `make soak` trains it."""
+    makers = example("learned_market_maker")
+    names = list(makers.QUOTES)
+
+    def by_inventory(observations: Any) -> Any:
+        near, bid, ask = (names.index(name) for name in (names[0], "only the bid near", "only the ask near"))
+        inventory = observations[:, 0]
+        return np.where(inventory > 0.25, ask, np.where(inventory < -0.25, bid, near))
+
+    seeds = makers.CHOICE_SEEDS[:10]
+    ours = makers.rewards(by_inventory, seeds, "demo")
+    for action in range(3):
+        low, high = makers.interval(ours - makers.rewards(makers.always(action), seeds, "demo"))
+        assert high > low > 0, (names[action], low, high)
+    # The same maker has no gain, so the example would end with 1.
+    same = makers.compared(makers.always(2), makers.always(2), seeds[:2], "demo")
+    assert (same["gain"], same["low"], same["high"]) == (0, 0, 0)
+    assert not set(makers.CHOICE_SEEDS) & set(makers.TEST_SEEDS)
+    low, high = makers.interval(np.array([1.0, 2.0, 3.0, 4.0] * 25))
+    # Standard error 0.112.
+    assert low == pytest.approx(2.5 - 0.22, abs=0.03) and high == pytest.approx(2.5 + 0.22, abs=0.03)
+
+
+def test_the_execution_study_finds_that_slices_cost_less() -> None:
+    study = example("execution_study").run(seeds=12, lots=60_000)
+    whole = study["at_once"]
+    assert whole["beyond_twap"] > whole["beyond_twap_interval"] > 0, study
+    assert whole["beyond_twap"] == pytest.approx(whole["shortfall"] - study["twap"]["shortfall"], abs=0.011)
+
+
 def test_the_programs_of_the_documentation_run() -> None:
     text = (TOP / "docs/python.md").read_text()
     blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
@@ -594,13 +635,14 @@ def test_the_programs_of_the_documentation_run() -> None:
 
 
 def test_the_zero_intelligence_example_shows_its_result() -> None:
-    example = TOP / "clients/python/examples/zero_intelligence.py"
+    program = TOP / "clients/python/examples/zero_intelligence.py"
     environment = os.environ | {"PYTHONWARNINGS": "error"}
     done = subprocess.run(
-        [sys.executable, example, "--orders", "20000"], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, program, "--orders", "20000"], capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["trades"] > 1000 and result["mean_spread_ticks"] >= 1
     # The bounce of trades between bid and ask: Roll (1984).
-    assert result["trade_price_autocorrelation"] < -0.1
+    assert result["trade_price_autocorrelation"] + result["trade_price_autocorrelation_±"] < -0.1
+    assert 0 < result["mean_spread_ticks_±"] < result["mean_spread_ticks"]

@@ -78,7 +78,7 @@ def numbers_of(action: Any, count: int, least: float, most: float) -> npt.NDArra
         raise InvalidArray(f"the action has {numbers.size} numbers", remedy)
     if not np.isfinite(numbers).all():
         raise InvalidValue(f"the action is {action!r}", remedy)
-    return np.clip(numbers, least, most)
+    return np.minimum(np.maximum(numbers, least), most)
 
 
 def running(market: "AgentMarket | None") -> "AgentMarket":
