@@ -3,7 +3,8 @@
 
 Starts a quiet venue with an account for each connection, and runs the benchmark of the Java client.
 With --client it runs that of the C++ client or the Rust client, which have no JSON transport. The
-Rust client comes from `cargo build --release -p pitwire-binary-client`."""
+Rust client comes from `cargo build --release -p pitwire-binary-client`. With --aeron the Java client
+reaches the gateway over Aeron: run `make aeron` before."""
 
 import argparse
 import json
@@ -11,22 +12,26 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from rpc import Http
+from test_sbe_aeron import channels, client_channels, running
 from venue import TOP, Venue
 
 INSTRUMENT = "NPN_ZAR"
 PRICE = "3000"
 JAVA = ["java", "-jar", str(TOP / "clients/java-sbe/target/pitwire-sbe.jar")]
+BRIDGE = str(TOP / "target/release/pitwire-aeron")
 PROGRAMS = {"cpp": TOP / "clients/cpp/build/pitwire-sbe", "rust": TOP / "target/release/pitwire-sbe"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client", choices=["java", *PROGRAMS], default="java")
+    parser.add_argument("--aeron", choices=["ipc", "udp"], help="transport of the Java client instead of TCP")
     parser.add_argument("--clients", type=int, default=4, help="connections of each transport (4)")
     parser.add_argument("--rate", type=int, default=1000, help="orders a second in the open loop (1000)")
     parser.add_argument("--orders", type=int, default=2500, help="orders of each measurement (2500)")
@@ -41,10 +46,15 @@ def main() -> None:
         config.write_text("".join(f'[[account]]\nname = "bench-{n}"\nbalances = {balances}\n' for n in range(count)))
         extra = ["--no-flow", "--durability", "memory", "--sbe", "127.0.0.1:0"]
         extra += ["--config", str(config), "--key-file", str(place / "key")]
-        with Venue(place / "venue", extra) as venue:
+        with Venue(place / "venue", extra) as venue, ExitStack() as programs:
             logins = re.findall(r"new login +(\S+) / (\S+)", venue.log_file.read_text())
             instrument = Http(venue.address).result("public/get_instrument", {"instrument_name": INSTRUMENT})
             binary = json.loads(venue.ready_file.read_text())["sbe"]
+            if options.aeron:
+                served, media = channels(options.aeron), str(place / "aeron")
+                programs.enter_context(running([*JAVA, "aeron-driver", media]))
+                programs.enter_context(running([BRIDGE, binary, *served, media]))
+                binary = ",".join([*client_channels(options.aeron, served), media])
             command = [str(program), "bench", binary] if program else [*JAVA, "bench", binary, venue.ws_url, INSTRUMENT]
             command += [str(instrument["instrument_id"]), PRICE]
             command += [str(number) for number in (options.rate, options.orders, options.rounds)]

@@ -101,12 +101,16 @@ def orders(client: list[str], venue: Venue, address: str, accounts: list[str]) -
 @pytest.mark.timeout(TIMEOUT_S)
 def test_order_lives_through_lost_messages_and_cut_connections(client: list[str], venue: Venue) -> None:
     with FrameRelay(sbe_address(venue), drop=2, cut=5) as relay:
-        ended = orders(client, venue, relay.address, ACCOUNTS)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        assert relay.done == {"drop", "cut", "lost amend"}
-        assert relay.retransmit_requests > 0
-        assert relay.resumed[:2] == [0, 0] and all(number > 1 for number in relay.resumed[2:])
-        assert len(relay.resumed) >= 4
+        check_life(orders(client, venue, relay.address, ACCOUNTS), relay, venue)
+
+
+def check_life(ended: subprocess.CompletedProcess[str], relay: FrameRelay, venue: Venue) -> None:
+    """Checks the output of `orders` through a relay that dropped, cut and lost a message."""
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert relay.done == {"drop", "cut", "lost amend"}
+    assert relay.retransmit_requests > 0
+    assert relay.resumed[:2] == [0, 0] and all(number > 1 for number in relay.resumed[2:])
+    assert len(relay.resumed) >= 4
     lines = ended.stdout.splitlines()
     order = re.findall(r"order (\d+)", lines[0])[0]
     life = [line.replace(order, "1") for line in lines if re.match(f"demo-a (accepted|report) order {order} ", line)]

@@ -1,7 +1,6 @@
 package dev.pitwire.sbe;
 
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -18,8 +17,8 @@ import java.util.concurrent.locks.LockSupport;
 import org.HdrHistogram.Histogram;
 
 /**
- * The time from an order to its acknowledgement: by SBE over TCP, by JSON over a WebSocket, and of
- * a TCP ping-pong of the same sizes. The rounds of all three alternate.
+ * The time from an order to its acknowledgement: by SBE over TCP or Aeron, by JSON over a
+ * WebSocket, and of a TCP ping-pong of the same sizes. The rounds of all three alternate.
  */
 final class Benchmark {
     static final long LOT = Decimals.parse("1");
@@ -42,7 +41,7 @@ final class Benchmark {
     }
 
     static void run(String[] words) throws IOException, InterruptedException {
-        InetSocketAddress address = Main.address(words[1]);
+        Gateway gateway = Gateway.parse(words[1]);
         URI url = URI.create(words[2]);
         var market = new Market(words[3], Long.parseLong(words[4]), Decimals.parse(words[5]));
         var benchmark = new Benchmark(Integer.parseInt(words[7]), Integer.parseInt(words[6]));
@@ -61,7 +60,7 @@ final class Benchmark {
             for (int pair = 0; pair < pairs; pair++) {
                 transports.get("TCP ping-pong").add(new Transport.Baseline());
                 transports.get("SBE").add(
-                    new Transport.Sbe(address, accounts.get(pair), market, run + "-s" + pair + "-"));
+                    new Transport.Sbe(gateway, accounts.get(pair), market, run + "-s" + pair + "-"));
                 transports.get("JSON").add(
                     new Transport.Json(url, accounts.get(pairs + pair), market, run + "-j" + pair + "-"));
             }

@@ -2,16 +2,13 @@ package dev.pitwire.sbe;
 
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.InputStream;
-import java.net.InetSocketAddress;
-import java.net.Socket;
 import java.nio.ByteOrder;
 import org.agrona.MutableDirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 import pitwire.sbe.MessageHeaderDecoder;
 
 /**
- * A TCP connection that carries frames: a header of six bytes in big endian (length of the whole
+ * A connection that carries frames: a header of six bytes in big endian (length of the whole
  * frame, encoding type), then an SBE message.
  */
 final class FrameSocket implements AutoCloseable {
@@ -20,23 +17,14 @@ final class FrameSocket implements AutoCloseable {
     /** A book of both sides with all levels fits. */
     private static final int MAX_FRAME_BYTES = 2 << 20;
 
-    private final Socket socket = new Socket();
-    private final InputStream input;
+    private final ByteConnection connection;
     private final UnsafeBuffer received = new UnsafeBuffer(new byte[64 << 10]);
     /** The bytes from `start` to `end` are received and not yet read. */
     private int start;
     private int end;
 
-    FrameSocket(InetSocketAddress address, int timeoutMs) throws IOException {
-        try {
-            socket.setTcpNoDelay(true);
-            socket.setSoTimeout(timeoutMs);
-            socket.connect(address, timeoutMs);
-            input = socket.getInputStream();
-        } catch (IOException error) {
-            socket.close();
-            throw error;
-        }
+    FrameSocket(Gateway gateway, int timeoutMs) throws IOException {
+        connection = gateway.connect(timeoutMs);
     }
 
     /** Completes the frame in `buffer`, whose SBE message has `messageBytes`, and sends it. */
@@ -44,7 +32,7 @@ final class FrameSocket implements AutoCloseable {
         int length = HEADER_BYTES + messageBytes;
         buffer.putInt(0, length, ByteOrder.BIG_ENDIAN);
         buffer.putShort(4, ENCODING, ByteOrder.BIG_ENDIAN);
-        socket.getOutputStream().write(buffer.byteArray(), 0, length);
+        connection.write(buffer.byteArray(), 0, length);
     }
 
     /**
@@ -56,11 +44,11 @@ final class FrameSocket implements AutoCloseable {
         int length = received.getInt(start, ByteOrder.BIG_ENDIAN);
         short encoding = received.getShort(start + 4, ByteOrder.BIG_ENDIAN);
         if (encoding != ENCODING) {
-            throw VenueException.malformed(socket.getRemoteSocketAddress(),
+            throw VenueException.malformed(connection,
                 String.format("encoding type 0x%04X, expected 0x%04X", encoding & 0xFFFF, ENCODING & 0xFFFF));
         }
         if (length < HEADER_BYTES + MessageHeaderDecoder.ENCODED_LENGTH || length > MAX_FRAME_BYTES) {
-            throw VenueException.malformed(socket.getRemoteSocketAddress(),
+            throw VenueException.malformed(connection,
                 "a frame of " + Integer.toUnsignedString(length) + " bytes");
         }
         require(length);
@@ -82,7 +70,7 @@ final class FrameSocket implements AutoCloseable {
             start = 0;
         }
         while (end - start < count) {
-            int read = input.read(received.byteArray(), end, received.capacity() - end);
+            int read = connection.read(received.byteArray(), end, received.capacity() - end);
             if (read < 0) {
                 throw new EOFException("the server closed the connection");
             }
@@ -92,6 +80,6 @@ final class FrameSocket implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        socket.close();
+        connection.close();
     }
 }

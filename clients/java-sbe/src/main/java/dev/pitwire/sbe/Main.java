@@ -8,10 +8,12 @@ import java.util.Arrays;
 public final class Main {
     private static final String USAGE = """
         usage: java -jar pitwire-sbe.jar COMMAND
-          orders ADDRESS INSTRUMENT_ID PRICE CLIENT_ID:SECRET CLIENT_ID:SECRET
+          orders GATEWAY INSTRUMENT_ID PRICE CLIENT_ID:SECRET CLIENT_ID:SECRET
           feed LINE_A[,LINE_B] RECOVERY
-          bench ADDRESS WS_URL INSTRUMENT_NAME INSTRUMENT_ID PRICE RATE ORDERS ROUNDS CLIENT_ID:SECRET...
-        An address is HOST:PORT. RATE is in orders a second, over all clients.""";
+          bench GATEWAY WS_URL INSTRUMENT_NAME INSTRUMENT_ID PRICE RATE ORDERS ROUNDS CLIENT_ID:SECRET...
+          aeron-driver DIRECTORY
+        An address is HOST:PORT. A gateway is HOST:PORT, or by Aeron REQUESTS,ANSWERS[,DIRECTORY]: two
+        channels, and the directory of the media driver. RATE is in orders a second, over all clients.""";
 
     private Main() { }
 
@@ -34,15 +36,18 @@ public final class Main {
             case "orders" -> 6;
             case "feed" -> 3;
             case "bench" -> 10;
-            default -> throw new IllegalArgumentException("command " + command + ", expected orders, feed or bench");
+            case "aeron-driver" -> 2;
+            default -> throw new IllegalArgumentException(
+                "command " + command + ", expected orders, feed, bench or aeron-driver");
         };
         if (words.length < least) {
             throw new IllegalArgumentException(command + " has too few arguments");
         }
         switch (command) {
-            case "orders" -> Orders.run(address(words[1]), Long.parseLong(words[2]), Decimals.parse(words[3]),
+            case "orders" -> Orders.run(Gateway.parse(words[1]), Long.parseLong(words[2]), Decimals.parse(words[3]),
                 credentials(words[4]), credentials(words[5]));
             case "feed" -> Feed.run(Arrays.stream(words[1].split(",")).map(Main::address).toList(), address(words[2]));
+            case "aeron-driver" -> AeronDriver.run(words[1]);
             default -> Benchmark.run(words);
         }
     }

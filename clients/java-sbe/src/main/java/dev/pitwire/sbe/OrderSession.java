@@ -1,7 +1,6 @@
 package dev.pitwire.sbe;
 
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.nio.ByteOrder;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -57,7 +56,7 @@ public final class OrderSession implements AutoCloseable {
     private static final int REQUEST_ID_OFFSET = SEQUENCE_OFFSET + Long.BYTES;
     private static final int MESSAGE_OFFSET = FrameSocket.HEADER_BYTES;
 
-    private final InetSocketAddress address;
+    private final Gateway gateway;
     private final String clientId;
     private final String secret;
     private final MessageHandler handler;
@@ -85,17 +84,17 @@ public final class OrderSession implements AutoCloseable {
     private final OrderAcceptedDecoder orderAccepted = new OrderAcceptedDecoder();
     private final ExecutionReportDecoder executionReport = new ExecutionReportDecoder();
 
-    private OrderSession(InetSocketAddress address, String clientId, String secret, MessageHandler handler) {
-        this.address = address;
+    private OrderSession(Gateway gateway, String clientId, String secret, MessageHandler handler) {
+        this.gateway = gateway;
         this.clientId = clientId;
         this.secret = secret;
         this.handler = handler;
     }
 
     /** Connects and logs on. Messages from now on go to the handler. */
-    public static OrderSession logOn(InetSocketAddress address, String clientId, String secret,
+    public static OrderSession logOn(Gateway gateway, String clientId, String secret,
                                      MessageHandler handler) {
-        var session = new OrderSession(address, clientId, secret, handler);
+        var session = new OrderSession(gateway, clientId, secret, handler);
         try {
             session.connect();
         } catch (IOException error) {
@@ -235,7 +234,7 @@ public final class OrderSession implements AutoCloseable {
     // Logon and reconnection.
 
     private void connect() throws IOException {
-        var candidate = new FrameSocket(address, TIMEOUT_MS);
+        var candidate = new FrameSocket(gateway, TIMEOUT_MS);
         try {
             var frame = new UnsafeBuffer(new byte[MAX_REQUEST_BYTES]);
             var logon = wrap(new LogonEncoder(), frame);
@@ -307,14 +306,14 @@ public final class OrderSession implements AutoCloseable {
     }
 
     private VenueException unreachable(String cause) {
-        return new VenueException("cannot log on at " + address + ": " + cause,
+        return new VenueException("cannot log on at " + gateway + ": " + cause,
             "start the venue with --sbe, and check the address");
     }
 
     // Receiving.
 
     private VenueException malformed(String what) {
-        return VenueException.malformed(address, what);
+        return VenueException.malformed(gateway, what);
     }
 
     /** The codec refuses the received message. */

@@ -1,6 +1,5 @@
 package dev.pitwire.sbe;
 
-import java.net.InetSocketAddress;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
@@ -23,11 +22,11 @@ final class Orders {
 
     private Orders() { }
 
-    static void run(InetSocketAddress address, long instrument, long price, Credentials maker, Credentials taker) {
+    static void run(Gateway gateway, long instrument, long price, Credentials maker, Credentials taker) {
         var makerLog = new Printer(maker.clientId());
         var takerLog = new Printer(taker.clientId());
-        try (var a = OrderSession.logOn(address, maker.clientId(), maker.secret(), makerLog);
-             var b = OrderSession.logOn(address, taker.clientId(), taker.secret(), takerLog)) {
+        try (var a = OrderSession.logOn(gateway, maker.clientId(), maker.secret(), makerLog);
+             var b = OrderSession.logOn(gateway, taker.clientId(), taker.secret(), takerLog)) {
             String run = Long.toHexString(System.nanoTime());
             long entered = a.enter(NewOrder.limit(run + "-1", instrument, OrderSide.Buy, 10 * LOT, price));
             long order = makerLog.orderOf(a, entered);

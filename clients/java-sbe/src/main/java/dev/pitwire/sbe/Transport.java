@@ -86,10 +86,10 @@ abstract class Transport implements AutoCloseable {
         private final String prefix;
         private final Benchmark.Market market;
 
-        Sbe(InetSocketAddress address, Orders.Credentials account, Benchmark.Market market, String prefix) {
+        Sbe(Gateway gateway, Orders.Credentials account, Benchmark.Market market, String prefix) {
             this.market = market;
             this.prefix = prefix;
-            session = OrderSession.logOn(address, account.clientId(), account.secret(), this);
+            session = OrderSession.logOn(gateway, account.clientId(), account.secret(), this);
             read(session::poll);
         }
 

@@ -1,7 +1,5 @@
 package dev.pitwire.sbe;
 
-import java.net.SocketAddress;
-
 /** An error that ends a program: what is wrong, and what to do. */
 public final class VenueException extends RuntimeException {
     VenueException(String what, String remedy) {
@@ -9,7 +7,7 @@ public final class VenueException extends RuntimeException {
     }
 
     /** The server sent bytes that the protocol does not allow. */
-    static VenueException malformed(SocketAddress from, String what) {
+    static VenueException malformed(Object from, String what) {
         return new VenueException("received " + what + " from " + from,
             "check the address, and that client and venue have the same schema");
     }
