@@ -38,7 +38,7 @@ impl AcceptQueue {
             return;
         }
         connection.list_state = ListState::Listed;
-        if connection.is_websocket() {
+        if connection.has_session() {
             return listed.push(at);
         }
         self.waiting.push_back(at);

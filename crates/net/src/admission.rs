@@ -39,10 +39,20 @@ pub(crate) struct SecureSession {
     pub permit: ConnectionPermit,
 }
 
+/// A connection of a byte-stream listener.
+pub(crate) struct StreamNewcomer {
+    pub token: Token,
+    pub peer: IpAddr,
+    /// Number of the listener.
+    pub listener: usize,
+}
+
 /// The listeners of a server, and the counts of its connections.
 pub(crate) struct Admission {
     pub listener: ListenerId,
     pub tls: Option<TlsAcceptor>,
+    /// Listeners of byte streams.
+    pub streams: Vec<ListenerId>,
     pub addresses: AddressCounts,
     pub quota: ConnectionQuota,
     pub per_address: Option<u32>,
@@ -65,6 +75,7 @@ impl Admission {
         Admission {
             listener,
             tls: None,
+            streams: Vec::new(),
             addresses,
             quota,
             per_address,
@@ -84,13 +95,25 @@ impl Admission {
 
     /// Accepts the next plain connection; `None` if none waits or none can be accepted now.
     pub fn accept(&mut self, net: &mut dyn EventLoop, now: u64) -> Option<Newcomer> {
-        match net.accept(self.listener) {
-            Ok(Some(accepted)) => {
-                let peer = accepted.peer.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
-                let is_counted = self.addresses.acquire(peer, self.per_address);
-                Some(Newcomer { token: accepted.token, peer, is_counted, secure: None })
+        let (token, peer) = self.accept_at(self.listener, net, now)?;
+        let is_counted = self.addresses.acquire(peer, self.per_address);
+        Some(Newcomer { token, peer, is_counted, secure: None })
+    }
+
+    /// Accepts the next byte stream.
+    pub fn accept_stream(&mut self, net: &mut dyn EventLoop, now: u64) -> Option<StreamNewcomer> {
+        (0..self.streams.len()).find_map(|listener| {
+            let (token, peer) = self.accept_at(self.streams[listener], &mut *net, now)?;
+            Some(StreamNewcomer { token, peer, listener })
+        })
+    }
+
+    fn accept_at(&mut self, listener: ListenerId, net: &mut dyn EventLoop, now: u64) -> Option<(Token, IpAddr)> {
+        match net.accept(listener) {
+            Ok(accepted) => {
+                let accepted = accepted?;
+                Some((accepted.token, accepted.peer.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED))))
             }
-            Ok(None) => None,
             Err(error) => {
                 self.pause(&error, now);
                 None
@@ -144,7 +167,7 @@ impl Admission {
         match standing {
             AdmissionClass::Counted(address) => self.addresses.release(address),
             AdmissionClass::Extra => self.extras -= 1,
-            AdmissionClass::Refused => {}
+            AdmissionClass::Refused | AdmissionClass::Stream => {}
         }
     }
 }

@@ -65,6 +65,14 @@ pub trait Application {
     fn binary(&mut self, id: ConnectionId, _: &[u8], notices: &mut Notices) {
         notices.close(id, CloseCode::Unsupported, "send JSON as text frames");
     }
+    /// A connection of the byte-stream listener number `listener` was accepted, see
+    /// [`Server::with_streams`](crate::Server::with_streams).
+    fn stream_opened(&mut self, _: ConnectionId, _listener: usize, _from: IpAddr, _: &mut Notices) {}
+    /// Acts on the message at the front of the bytes that a stream has sent. Returns its length, or
+    /// `None` if it is not complete.
+    fn stream_message(&mut self, _: ConnectionId, bytes: &[u8], _: &mut Notices) -> Option<usize> {
+        Some(bytes.len())
+    }
     /// Says whether this request is answered even if its address has too many connections: a
     /// request for the state of the server. It must be answered at once, not
     /// [later](HttpResponse::later).
@@ -80,7 +88,7 @@ pub trait Application {
     /// The outbox of a connection has filled up, or has been read again: less than 64 KiB wait if
     /// `has_room`. Optional messages should wait for room. A connection that ends has room.
     fn outbox_changed(&mut self, _: ConnectionId, _has_room: bool) {}
-    /// A connection that was `connected` has ended. Called once for each, except for connections
+    /// A connection that was `connected` or `stream_opened` has ended. Called once for each, except for connections
     /// that were handed off: the application learns their end itself.
     fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
     /// Returns when [`Self::tick`] has to be called next, in monotonic nanoseconds. Not called

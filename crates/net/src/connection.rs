@@ -46,6 +46,8 @@ const LINGER_NS: u64 = 2_000_000_000;
 enum Protocol {
     Http,
     WebSocket(Box<Decoder>),
+    /// The application finds the messages in the bytes.
+    Stream,
 }
 
 /// How far a connection has got.
@@ -75,6 +77,8 @@ pub(crate) enum AdmissionClass {
     Extra,
     /// It gets the response that there are too many connections, and ends.
     Refused,
+    /// A byte stream. The application limits their number.
+    Stream,
 }
 
 /// Where a connection stands in the list of a turn.
@@ -171,6 +175,19 @@ impl Connection {
         }
     }
 
+    /// Makes the connection of a byte stream.
+    pub fn of_stream(
+        id: ConnectionId,
+        stream: Stream,
+        permit: Option<ConnectionPermit>,
+        meter: OutboxMeter,
+        now: u64,
+    ) -> Self {
+        let connection = Self::new(id, stream, AdmissionClass::Stream, permit, meter, now);
+        // The application decides how long a client may be silent.
+        Connection { protocol: Protocol::Stream, unfinished_since: None, ..connection }
+    }
+
     /// Adds plain bytes that arrived before the connection was made.
     pub fn push_input(&mut self, bytes: &[u8]) {
         self.input.bytes.extend_from_slice(bytes);
@@ -189,12 +206,17 @@ impl Connection {
     pub fn counted_address(&self) -> Option<IpAddr> {
         match self.standing {
             AdmissionClass::Counted(address) => Some(address),
-            AdmissionClass::Extra | AdmissionClass::Refused => None,
+            AdmissionClass::Extra | AdmissionClass::Refused | AdmissionClass::Stream => None,
         }
     }
 
-    pub fn is_websocket(&self) -> bool {
+    fn is_websocket(&self) -> bool {
         matches!(self.protocol, Protocol::WebSocket(_))
+    }
+
+    /// Says whether the application knows the connection: it is a WebSocket or a byte stream.
+    pub fn has_session(&self) -> bool {
+        !matches!(self.protocol, Protocol::Http)
     }
 
     /// Says whether the connection asks more than fits into a turn.
@@ -381,6 +403,7 @@ impl Connection {
             let progress = match self.protocol {
                 Protocol::Http => self.act_on_http(&bytes[used..], turn),
                 Protocol::WebSocket(_) => self.act_on_websocket(&bytes[used..], turn),
+                Protocol::Stream => self.act_on_stream(&bytes[used..], turn),
             };
             self.share.answer_bytes += turn.notices.bytes() - bytes_before;
             let Some(Progress { bytes, is_whole }) = progress else { break };
@@ -396,7 +419,9 @@ impl Connection {
             return bytes.len();
         }
         let unfinished = matches!(&self.protocol, Protocol::WebSocket(decoder) if decoder.is_unfinished());
-        let owes = self.input.backlog == Backlog::None && (used < bytes.len() || unfinished);
+        let owes = self.input.backlog == Backlog::None
+            && (used < bytes.len() || unfinished)
+            && !matches!(self.protocol, Protocol::Stream);
         let since = self.unfinished_since.filter(|_| !completed);
         self.unfinished_since = owes.then(|| since.unwrap_or(turn.now));
         used
@@ -556,6 +581,16 @@ impl Connection {
         Some(Progress { bytes: used, is_whole })
     }
 
+    fn act_on_stream<A: Application>(&mut self, bytes: &[u8], turn: &mut TurnContext<'_, A>) -> Option<Progress> {
+        let TurnContext { app, notices, .. } = turn;
+        let used = app.stream_message(self.id, bytes, notices)?;
+        self.share.answers += 1;
+        if notices.take_put_off(self.id) {
+            self.input.backlog = Backlog::AwaitsResponse;
+        }
+        Some(Progress { bytes: used.min(bytes.len()), is_whole: true })
+    }
+
     /// Hands an open WebSocket to the application, if it stands between messages and everything
     /// that was sent to it is written.
     pub fn hand_off<A: Application>(&mut self, app: &mut A, net: &mut dyn EventLoop) -> HandoffOutcome {
@@ -695,7 +730,9 @@ impl Connection {
 
     fn close(&mut self, code: CloseCode, reason: &str, now: u64) {
         if self.stage == ConnectionStage::Open {
-            self.outbox.append(|out| write_close(out, code, reason));
+            if self.is_websocket() {
+                self.outbox.append(|out| write_close(out, code, reason));
+            }
             self.stage = ConnectionStage::Closing { since: now };
         }
     }
@@ -715,12 +752,16 @@ impl Connection {
                 return;
             }
         }
-        let is_queued = self.list_state != ListState::Unlisted && self.readiness.readable && !self.is_websocket();
+        let is_queued = self.list_state != ListState::Unlisted && self.readiness.readable && !self.has_session();
         if self.input.has_left_over() || !self.has_room() || is_queued {
             // We paused reading, so do not time this peer out: it may have sent the rest long ago.
             self.unfinished_since = self.unfinished_since.map(|_| now);
         }
-        let idle = if self.is_websocket() { limits.idle_ns } else { limits.keep_alive_ns };
+        let idle = match self.protocol {
+            Protocol::Http => limits.keep_alive_ns,
+            Protocol::WebSocket(_) => limits.idle_ns,
+            Protocol::Stream => return,
+        };
         if self.unfinished_since.is_some_and(|since| now > since + limits.unfinished_ns) {
             let reason = format!("not finished within {} s", limits.unfinished_ns / 1_000_000_000);
             notices.close(self.id, CloseCode::Policy, reason);

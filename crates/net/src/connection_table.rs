@@ -121,7 +121,7 @@ impl ConnectionTable {
                 return false;
             }
             connection.list_state = ListState::Listed;
-            let has_session = connection.is_websocket();
+            let has_session = connection.has_session();
             if !has_session && others_wait && was_served {
                 // It has had its turn: the connections that wait come first.
                 self.queue.requeue(*at);

@@ -68,6 +68,21 @@ impl Notices {
         self.put(to, NoticeKind::Answer, |out| write_frame(out, Opcode::Text, text));
     }
 
+    /// Adds an answer to a byte stream, as [`Self::reply`] does for a WebSocket.
+    pub fn reply_bytes(&mut self, to: ConnectionId, bytes: &[u8]) {
+        self.put(to, NoticeKind::Answer, |out| out.extend_from_slice(bytes));
+    }
+
+    /// Adds a notice to a byte stream, as [`Self::notify`] does for a WebSocket.
+    pub fn notify_bytes(&mut self, to: ConnectionId, bytes: &[u8]) {
+        self.put(to, NoticeKind::Notice, |out| out.extend_from_slice(bytes));
+    }
+
+    /// Adds the answer to a byte stream that was [put off](Self::put_off).
+    pub fn reply_bytes_late(&mut self, to: ConnectionId, bytes: &[u8]) {
+        self.put(to, NoticeKind::LateResponse, |out| out.extend_from_slice(bytes));
+    }
+
     /// Puts off the answer to the message that is being acted on. Until [`Self::reply_late`] the
     /// connection acts on nothing more, and what is sent to it waits.
     pub fn put_off(&mut self, id: ConnectionId) {
@@ -120,8 +135,8 @@ impl Notices {
         });
     }
 
-    /// Ends a connection without a close frame.
-    pub(crate) fn end(&mut self, to: ConnectionId) {
+    /// Ends a connection without a close frame, as byte streams end.
+    pub fn end(&mut self, to: ConnectionId) {
         self.put(to, NoticeKind::End, |_| {});
     }
 

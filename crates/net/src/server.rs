@@ -17,7 +17,7 @@ use crate::clock::SystemClock;
 use crate::event_loop::{LISTEN_BACKLOG, LoopKind};
 use crate::idle::IdleStrategy;
 use crate::limits::Limits;
-use crate::server_loop::{ServerLoop, ServerSettings};
+use crate::server_loop::{Listeners, ServerLoop, ServerSettings};
 use crate::waker::Waker;
 
 /// Receive buffer of each socket in the kernel: some hundred orders. Requests buffered there add
@@ -31,6 +31,7 @@ pub struct Server<A> {
     signals: UnixStream,
     settings: ServerSettings,
     tls: Option<(TcpListener, Arc<ServerConfig>)>,
+    streams: Vec<TcpListener>,
     waker: Option<OwnedFd>,
 }
 
@@ -48,7 +49,7 @@ impl<A: Application> Server<A> {
             idle: IdleStrategy::default(),
             loop_kind: LoopKind::Epoll,
         };
-        Ok(Server { app, listener, signals, settings, tls: None, waker: None })
+        Ok(Server { app, listener, signals, settings, tls: None, streams: Vec::new(), waker: None })
     }
 
     /// Replaces the default limits.
@@ -80,6 +81,17 @@ impl<A: Application> Server<A> {
     pub fn with_tls(mut self, listener: TcpListener, config: Arc<ServerConfig>) -> io::Result<Self> {
         prepare(&listener)?;
         self.tls = Some((listener, config));
+        Ok(self)
+    }
+
+    /// Adds a listener of byte streams, in which the application finds the messages itself:
+    /// [`Application::stream_message`]. Its number is that of the listeners added before.
+    ///
+    /// # Errors
+    /// Fails if the listener cannot be prepared.
+    pub fn with_streams(mut self, listener: TcpListener) -> io::Result<Self> {
+        prepare(&listener)?;
+        self.streams.push(listener);
         Ok(self)
     }
 
@@ -115,8 +127,8 @@ impl<A: Application> Server<A> {
     /// # Errors
     /// Fails if the event loop cannot be opened.
     pub(crate) fn open(self) -> io::Result<ServerLoop<A>> {
-        let Server { app, listener, signals, settings, tls, waker } = self;
-        ServerLoop::open(app, settings, listener, tls, signals, waker)
+        let Server { app, listener, signals, settings, tls, streams, waker } = self;
+        ServerLoop::open(app, settings, Listeners { plain: listener, tls, streams }, signals, waker)
     }
 }
 

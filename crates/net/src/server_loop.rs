@@ -25,7 +25,7 @@ use std::time::Duration;
 use pitwire_tls::ServerConfig;
 use pitwire_websocket::CloseCode;
 
-use crate::admission::{ACCEPTS, Admission, Newcomer};
+use crate::admission::{ACCEPTS, Admission, Newcomer, StreamNewcomer};
 use crate::application::{Application, Refusal};
 use crate::clock::SystemClock;
 use crate::connection::{AdmissionClass, Connection, HandoffOutcome, READ_BYTES};
@@ -66,6 +66,13 @@ pub(crate) struct ServerSettings {
     pub limits: Limits,
     pub idle: IdleStrategy,
     pub loop_kind: LoopKind,
+}
+
+/// The sockets that a server accepts at.
+pub(crate) struct Listeners {
+    pub plain: TcpListener,
+    pub tls: Option<(TcpListener, Arc<ServerConfig>)>,
+    pub streams: Vec<TcpListener>,
 }
 
 /// Whether the server has to end.
@@ -147,11 +154,11 @@ impl<A: Application> ServerLoop<A> {
     pub fn open(
         app: A,
         settings: ServerSettings,
-        listener: TcpListener,
-        tls: Option<(TcpListener, Arc<ServerConfig>)>,
+        listeners: Listeners,
         signals: UnixStream,
         waker: Option<OwnedFd>,
     ) -> io::Result<Self> {
+        let Listeners { plain: listener, tls, streams } = listeners;
         let receive_bytes = u32::try_from(READ_BYTES).map_err(io::Error::other)?;
         let mut net = settings.loop_kind.open(LoopOptions { receive_bytes, detaches: true })?;
         let origins = OriginPolicy::new(listener.local_addr()?.ip(), &settings.limits.hosts);
@@ -169,6 +176,9 @@ impl<A: Application> ServerLoop<A> {
             let waker = Waker::default();
             net.add_wake_source(waker.wake_source()?, TLS_ACCEPTOR)?;
             admission.tls = Some(TlsAcceptor::start(listener, shared, waker)?);
+        }
+        for listener in streams {
+            admission.streams.push(net.add_listener(listener)?);
         }
         let budget = OutboxBudget::new(&settings.limits);
         Ok(ServerLoop {
@@ -304,7 +314,7 @@ impl<A: Application> ServerLoop<A> {
 
     fn accept(&mut self, now: u64) {
         self.admission.accept_again_ns = None;
-        let (mut accepted, mut secure) = (0, 0);
+        let (mut accepted, mut secure, mut streams) = (0, 0, 0);
         while accepted < ACCEPTS
             && let Some(newcomer) = self.admission.accept(&mut *self.net, now)
         {
@@ -317,8 +327,14 @@ impl<A: Application> ServerLoop<A> {
             secure += 1;
             self.admit(newcomer, now);
         }
+        while streams < ACCEPTS
+            && let Some(newcomer) = self.admission.accept_stream(&mut *self.net, now)
+        {
+            streams += 1;
+            self.admit_stream(&newcomer, now);
+        }
         // No event will tell of connections that still wait.
-        self.pending.acceptable |= accepted == ACCEPTS || secure == ACCEPTS;
+        self.pending.acceptable |= [accepted, secure, streams].contains(&ACCEPTS);
         self.admission.end_round();
     }
 
@@ -354,6 +370,19 @@ impl<A: Application> ServerLoop<A> {
         }
         debug_assert_eq!(connection.counted_address(), is_counted.then_some(peer));
         let at = self.table.insert(connection);
+        self.table.list(at);
+    }
+
+    fn admit_stream(&mut self, newcomer: &StreamNewcomer, now: u64) {
+        let StreamNewcomer { token, peer, listener } = *newcomer;
+        self.admission.quota.set_handed_off(self.app.handed_off());
+        let permit = self.admission.quota.acquire().filter(|_| self.lifecycle == Lifecycle::Running);
+        if permit.is_none() {
+            return self.net.close(token);
+        }
+        let (id, stream) = (self.admission.next_id(), Stream::plain(token));
+        let at = self.table.insert(Connection::of_stream(id, stream, permit, self.budget.meter(), now));
+        self.app.stream_opened(id, listener, peer, &mut self.notices);
         self.table.list(at);
     }
 
@@ -600,10 +629,10 @@ fn remove<A: Application>(
     if connection.is_full() {
         app.outbox_changed(connection.id, true);
     }
-    if connection.is_websocket() {
+    if connection.has_session() {
         app.disconnected(connection.id, notices);
     }
-    connection.is_websocket()
+    connection.has_session()
 }
 
 /// Looks at the sockets between two parts of a flood, unless all connections are listed anyway.

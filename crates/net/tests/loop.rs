@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use support::{Client, ServerFrame, UPGRADE, Venue, eventually, frame, request, text, texts};
+use support::{Client, PATIENCE, ServerFrame, UPGRADE, Venue, eventually, frame, request, text, texts};
 
 /// Time in which something that must not happen would have.
 const A_WHILE: Duration = Duration::from_millis(150);
@@ -39,6 +41,30 @@ fn nothing_leaves_before_the_commit_has_returned() {
     assert_eq!([other.got(), other.got()], [text("nnnnn"), text("tape")]);
     assert_eq!(http.response(), (200, b"answer;".to_vec()));
     assert_eq!(fresh.response().0, 101);
+}
+
+#[test]
+fn byte_stream_gets_its_answers_after_the_commit_and_its_end_after_them() {
+    let venue = Venue::up();
+    let mut stream = TcpStream::connect(venue.streams).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"one\ntw").unwrap();
+    let mut first = [0; 4];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"one\n");
+    stream.write_all(b"o\nhold\nlater\nafter\n").unwrap();
+    venue.is_held();
+    std::thread::sleep(A_WHILE);
+    stream.set_nonblocking(true).unwrap();
+    assert!(stream.read(&mut first).is_err(), "the commit has not returned");
+    stream.set_nonblocking(false).unwrap();
+    venue.release();
+    stream.write_all(b"end\nunread\n").unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert_eq!(String::from_utf8(rest).unwrap(), "two\nhold\nlater\nafter\n");
+    drop(stream);
+    eventually("the stream ends", || venue.disconnections() == 1);
 }
 
 #[test]

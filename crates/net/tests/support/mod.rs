@@ -92,6 +92,24 @@ impl Application for Toy {
         self.act(Some(id), text, notices);
     }
 
+    /// The messages of a stream are lines, which are echoed.
+    fn stream_message(&mut self, id: ConnectionId, bytes: &[u8], notices: &mut Notices) -> Option<usize> {
+        let length = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+        let line = &bytes[..length];
+        match line {
+            b"end\n" => notices.end(id),
+            b"later\n" => {
+                notices.put_off(id);
+                notices.reply_bytes_late(id, line);
+            }
+            _ => {
+                self.act(None, std::str::from_utf8(line).unwrap().trim_end(), notices);
+                notices.reply_bytes(id, line);
+            }
+        }
+        Some(length)
+    }
+
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
         self.seen.disconnected.lock().unwrap().push(id);
         self.cursors.remove(&id);
@@ -201,6 +219,9 @@ impl Toy {
 
 pub struct Venue {
     pub address: SocketAddr,
+    /// Where byte streams are accepted.
+    #[allow(dead_code, reason = "one test file uses it")]
+    pub streams: SocketAddr,
     pub seen: Arc<LoopCounters>,
     /// Says that a held commit has begun.
     entered: Receiver<()>,
@@ -256,7 +277,9 @@ impl Venue {
         let (signals, stop) = UnixStream::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::new(toy, listener, signals, SystemClock::start()).unwrap().with_limits(limits).unwrap();
-        let server = server.with_loop(kind);
+        let stream_listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let streams = stream_listener.local_addr().unwrap();
+        let server = server.with_loop(kind).with_streams(stream_listener).unwrap();
         let address = server.local_address().unwrap();
         let (mut server, mut secure) = (server, None);
         if let Some(config) = tls {
@@ -270,7 +293,7 @@ impl Venue {
             server.run().map(|_| ())
         }));
         let id = news.recv().unwrap();
-        (Venue { address, seen, entered: has_entered, release, stop, thread, id }, secure)
+        (Venue { address, streams, seen, entered: has_entered, release, stop, thread, id }, secure)
     }
 
     pub fn client(&self) -> Client {
