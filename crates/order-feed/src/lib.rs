@@ -25,6 +25,7 @@ mod mold;
 mod packet_buffer;
 mod trading_status;
 mod unit;
+mod visible_changes;
 
 pub use book::{BookBuilder, BookError, InstrumentState, RebuiltOrder};
 pub use encoder::{FeedEncoding, OrderFeedEncoder};
@@ -37,3 +38,4 @@ pub use unit::{
     MARKET_DATA_GROUP, UNIT_HEADER_BYTES, Unit, UnitError, UnitHeader, UnitMessages, UnitWriter, full_number,
     wire_number,
 };
+pub use visible_changes::{VisibleChange, VisibleChanges};
