@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 from rpc import Http, Json
-from sbe_client import SbeClient, encode
+from sbe_client import SbeClient, decode, encode
 from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
 
 INSTRUMENT = "NPN_ZAR"
@@ -44,7 +44,7 @@ def b(venue: Venue) -> Iterator[SbeClient]:
 
 
 def logged_on(client: SbeClient, who: Credentials, next_sequence: int = 0) -> SbeClient:
-    """Logs on; tries again while the gateway has not noticed yet that an earlier connection
+    """Logs on; tries again while the venue has not noticed yet that an earlier connection
     ended."""
     name, answer = client.log_on(who, next_sequence)
     while name == "Logout" and "already" in answer["reason"]:
@@ -190,6 +190,49 @@ def test_malformed_message_gets_a_reject_and_the_session_continues(venue: Venue,
     while (answer := a.receive())[0] != "Logout":
         pass
     assert answer[1]["code"] == 0
+
+
+def test_mass_cancel_of_many_orders_has_one_answer_and_a_report_for_each(venue: Venue, a: SbeClient) -> None:
+    order = limit(venue, "Buy", "1", "3000")
+    for number in range(300):
+        a.send("NewOrder", requestId=10_000 + number, **order)
+    a.send("MassCancel", requestId=20_000, scope="All")
+    a.send("NewOrder", requestId=20_001, **order)
+    while (answer := a.receive()[1]).get("requestId") != 20_001:
+        if answer.get("requestId") == 20_000:
+            assert answer["cancelled"] == 300
+    # A session executes its requests in order, so the last order is still open.
+    kept = answer["orderId"]
+    a.report(kept, "New")
+    kinds = [fields.get("executionType") for name, fields in a.messages if name == "ExecutionReport"]
+    assert (kinds.count("New"), kinds.count("Cancelled")) == (301, 300)
+    numbers = [fields["sequence"] for _, fields in a.messages]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert a.request("MassCancel", scope="All")[1]["cancelled"] == 1
+
+
+def test_elected_stop_is_reported_before_its_fill(venue: Venue, a: SbeClient, b: SbeClient) -> None:
+    stop = limit(venue, "Buy", "5", "3310") | {"orderType": "StopMarket", "price": None, "triggerPrice": "3310"}
+    _, waiting = b.request("NewOrder", **stop)
+    assert waiting["status"] == "Untriggered"
+    assert b.report(waiting["orderId"], "New")["status"] == "Untriggered"
+    a.request("NewOrder", **limit(venue, "Sell", "6", "3310"))
+    b.request("NewOrder", **limit(venue, "Buy", "1", "3310"))
+    fill = b.report(waiting["orderId"], "Trade")
+    assert (fill["status"], fill["lastPrice"], fill["lastQuantity"]) == ("Filled", 3310, 5)
+    triggered = b.report(waiting["orderId"], "Triggered")
+    assert triggered["status"] == "Triggered" and triggered["sequence"] < fill["sequence"]
+
+
+def test_venue_sends_heartbeats_and_ends_a_silent_client(venue: Venue) -> None:
+    with SbeClient(sbe_address(venue)) as client:
+        client.send("Logon", clientId="demo-a", secret="demo-a-secret", heartbeatS=1)
+        names = []
+        while not names or names[-1][0] != "Logout":
+            length, _ = struct.unpack(">IH", client.exactly(6))
+            names.append(decode(client.exactly(length - 6)))
+        assert [name for name, _ in names[:3]] == ["LogonAccepted", "Heartbeat", "Heartbeat"]
+        assert names[-1][1]["reason"] == "no message within 3 s"
 
 
 def test_address_that_is_not_loopback_is_refused(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ use pitwire_projections::{AccountBook, Change, OrderRecord, UserTrade, Views};
 #[derive(Clone, Debug)]
 pub struct AccountEvent {
     account: AccountId,
-    pub(crate) kind: AccountEventKind,
+    pub kind: AccountEventKind,
 }
 
+/// Kind of a change, with its data.
 #[derive(Clone, Debug)]
-pub(crate) enum AccountEventKind {
+pub enum AccountEventKind {
     Fill(Box<UserTrade>),
     Order {
         record: Arc<OrderRecord>,

@@ -419,6 +419,22 @@ impl Keys {
         Err(wrong_credentials())
     }
 
+    /// Logs in without tokens.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_credentials`, or `too_many_requests` after too many failures.
+    pub fn log_in(
+        &mut self,
+        client_id: &str,
+        secret: &str,
+        from: Option<IpAddr>,
+        clock: RequestClock,
+    ) -> Result<Login, RpcError> {
+        let number = self.by_secret(client_id, secret, from, clock)?;
+        self.whole_login(number)
+    }
+
     fn by_secret(
         &mut self,
         client_id: &str,

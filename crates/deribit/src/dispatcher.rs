@@ -21,6 +21,7 @@ use crate::login::{Login, check_account};
 use crate::login_failures::FailureCounts;
 use crate::long_answer::LongAnswer;
 use crate::methods;
+use crate::methods::typed::{TypedAnswer, TypedOutcome, TypedRequest};
 use crate::notices::VenueView;
 use crate::request_clock::RequestClock;
 use crate::resume;
@@ -174,12 +175,7 @@ impl Dispatcher {
         let RequestContext { venue, session, transport, clock } = context;
         let wall_ms = clock.wall_ms();
         let login = self.caller(session, &request.params, clock);
-        // A killed or closed account has no logins, also after a restart.
-        let login = login.and_then(|login| match login {
-            Some(login) => check_account(venue.engine(), login.account).map(|()| Some(login)),
-            None => Ok(None),
-        });
-        let account = login.as_ref().ok().copied().flatten().map(|login| login.account);
+        let (login, account) = checked(login, venue.engine());
         let class = RequestClass::of(&request.method);
         if let Err(LimitExceeded { error, closes }) =
             self.state.rates.charge(&*venue, session, account, class, clock.steady_ns)
@@ -223,6 +219,64 @@ impl Dispatcher {
         self.result = result;
         self.result.shrink_to(RESULT_BUFFER_BYTES);
         DispatchOutcome { effects, is_error: outcome.is_err(), log_failed, account, rest: None }
+    }
+
+    /// Logs a session in with a client id and its secret, without tokens. The session and its later
+    /// [`Self::execute`] must be of one connection.
+    ///
+    /// # Errors
+    ///
+    /// The refusals of `public/auth`.
+    pub fn log_in(
+        &mut self,
+        context: RequestContext<'_>,
+        client_id: &str,
+        secret: &str,
+    ) -> Result<AccountId, RpcError> {
+        let RequestContext { venue, session, clock, .. } = context;
+        let login = self.state.keys.log_in(client_id, secret, session.address, clock)?;
+        check_account(venue.engine(), login.account)?;
+        session.log_in(login);
+        methods::typed::begin_session(&self.state, session, login.account);
+        Ok(login.account)
+    }
+
+    /// Executes one typed request of a session that is logged in.
+    pub fn execute(&mut self, context: RequestContext<'_>, request: &TypedRequest<'_>) -> TypedOutcome {
+        let RequestContext { venue, session, transport, clock } = context;
+        let (login, account) = checked(session.caller(), venue.engine());
+        let class = RequestClass::of(request.method());
+        if let Err(LimitExceeded { error, closes }) =
+            self.state.rates.charge(&*venue, session, account, class, clock.steady_ns)
+        {
+            return TypedOutcome { answer: Err(error), closes, log_failed: false };
+        }
+        let params = Params::default();
+        let mut call = Call {
+            state: &mut self.state,
+            venue,
+            session,
+            params: &params,
+            login,
+            transport,
+            wall_ms: clock.wall_ms(),
+            clock,
+            effects: Vec::new(),
+            out: Vec::new(),
+            ignored: IgnoredChannels::default(),
+            rest: None,
+            log_failed: false,
+        };
+        let answer = methods::typed::run(&mut call, request);
+        let Call { rest, log_failed, .. } = call;
+        let answer = match (answer, rest, account) {
+            (Ok(_), Some(work), Some(account)) => {
+                let (id, received_us) = (RequestId(None), clock.received_us);
+                Ok(TypedAnswer::Later(Box::new(LongAnswer::new(account, id, received_us, work, &[]))))
+            }
+            (answer, ..) => answer,
+        };
+        TypedOutcome { answer, closes: false, log_failed }
     }
 
     /// Returns the caller's login. An `access_token` among the parameters decides for its one call,
@@ -288,6 +342,20 @@ impl Dispatcher {
     pub fn expire_replay_buffers<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, now: VenueNanos) {
         self.state.replay.expire(sessions.flat_map(Session::resumable_accounts), now);
     }
+}
+
+/// Refuses a login whose account may not log in: a killed or closed account has no logins, also
+/// after a restart. Also returns the account of the login.
+fn checked(
+    login: Result<Option<Login>, RpcError>,
+    engine: &Engine,
+) -> (Result<Option<Login>, RpcError>, Option<AccountId>) {
+    let login = login.and_then(|login| match login {
+        Some(login) => check_account(engine, login.account).map(|()| Some(login)),
+        None => Ok(None),
+    });
+    let account = login.as_ref().ok().copied().flatten().map(|login| login.account);
+    (login, account)
 }
 
 /// The effect on a connection whose requests have been refused too often.

@@ -40,7 +40,7 @@ mod venue;
 mod volume;
 
 pub use access::{Access, AccessLevel};
-pub use account_events::{AccountEvent, account_events};
+pub use account_events::{AccountEvent, AccountEventKind, account_events};
 pub use auth::{Authorization, Credential, FailedLogin, SignedRequest};
 pub use call::{Effect, Transport};
 pub use credential_store::{CredentialStore, NoCredentialStore};
@@ -52,7 +52,11 @@ pub use login_failures::FailureCounts;
 pub use long_answer::{AnswerProgress, LongAnswer};
 pub use methods::channels::{ChannelName, channel_named};
 pub use methods::connection::VERSION;
+pub use methods::market::book_depth;
 pub use methods::names as method_names;
+pub use methods::typed::{
+    AmendRequest, OrderRequest, RequestedTif, RequestedType, TypedAnswer, TypedOutcome, TypedRequest,
+};
 pub use replay_buffer::RESUMABLE_NS;
 pub use request_clock::RequestClock;
 pub use resume::RESUMED_BYTES;

@@ -88,7 +88,8 @@ pub enum AnswerProgress {
     /// The whole answer.
     Finished {
         text: Vec<u8>,
-        is_error: bool,
+        /// Why the answer is an error.
+        error: Option<RpcError>,
     },
 }
 
@@ -133,11 +134,19 @@ impl LongAnswer {
     }
 
     /// Returns the error for an account that has too many of these answers.
-    pub fn refusal(&self, now_us: fn() -> u64) -> Vec<u8> {
+    pub fn refusal(&self, now_us: fn() -> u64) -> (Vec<u8>, RpcError) {
         let error = RpcError::new("too_many_requests", "too many long answers of this account are waiting to be read");
         let mut text = Vec::new();
         write_error(&mut text, &self.id, &error, self.received_us, now_us());
-        text
+        (text, error)
+    }
+
+    /// Returns how many orders a mass cancel has cancelled.
+    pub fn cancelled(&self) -> usize {
+        match &self.work {
+            LongWork::Cancel(list) => count(&list.cancelled),
+            LongWork::Orders(_) | LongWork::Fills(_) => 0,
+        }
     }
 
     /// Continues for about `records` orders and fills. `now_us` reads the wall clock.
@@ -162,7 +171,7 @@ impl LongAnswer {
                 Err(error) => {
                     let mut text = Vec::new();
                     write_error(&mut text, &self.id, &error, self.received_us, now_us());
-                    return Ok(AnswerProgress::Finished { text, is_error: true });
+                    return Ok(AnswerProgress::Finished { text, error: Some(error) });
                 }
             },
         };
@@ -171,7 +180,7 @@ impl LongAnswer {
         }
         let mut text = std::mem::take(&mut self.text);
         end_result(&mut text, self.received_us, now_us());
-        Ok(AnswerProgress::Finished { text, is_error: false })
+        Ok(AnswerProgress::Finished { text, error: None })
     }
 }
 
@@ -408,7 +417,11 @@ fn begin_details(market: &pitwire_engine::Market, engine: &Engine, out: &mut Vec
 
 /// Writes the number of cancelled orders.
 pub(crate) fn write_count(j: &mut Json<'_>, cancelled: &CancelledOrders) {
-    j.uint(cancelled.values().map(|orders| orders.len() as u64).sum());
+    j.uint(count(cancelled) as u64);
+}
+
+pub(crate) fn count(cancelled: &CancelledOrders) -> usize {
+    cancelled.values().map(VecDeque::len).sum()
 }
 
 /// Adds the orders that the last command cancelled.

@@ -88,8 +88,8 @@ pub trait Application {
     /// The outbox of a connection has filled up, or has been read again: less than 64 KiB wait if
     /// `has_room`. Optional messages should wait for room. A connection that ends has room.
     fn outbox_changed(&mut self, _: ConnectionId, _has_room: bool) {}
-    /// A connection that was `connected` or `stream_opened` has ended. Called once for each, except for connections
-    /// that were handed off: the application learns their end itself.
+    /// A connection that was `connected` or `stream_opened` has ended. Called once for each, except
+    /// for connections that were handed off: the application learns their end itself.
     fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
     /// Returns when [`Self::tick`] has to be called next, in monotonic nanoseconds. Not called
     /// after `stopping`.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pitwire_model::Decimal;
 use serde::{Serialize, Serializer};
 
 /// Bytes of the Simple Open Framing Header: the length of the whole frame (u32, big endian), then
@@ -149,17 +150,32 @@ pub struct FixedDecimal(pub i64);
 impl FixedDecimal {
     const DIGITS: u8 = 8;
 
-    /// Parses a JSON number exactly. Returns `None` if it has more than eight decimals or a value
+    /// Converts a number exactly. Returns `None` if it has more than eight decimals or a value
     /// outside the type.
-    pub fn parse(text: &str) -> Option<FixedDecimal> {
-        let units = pitwire_model::Decimal::parse_units(text.as_bytes(), Self::DIGITS)?;
+    pub fn of(number: Decimal) -> Option<FixedDecimal> {
+        let units = number.in_steps_of(Decimal::new(1, Self::DIGITS))?;
         i64::try_from(units).ok().map(FixedDecimal)
+    }
+
+    /// Parses a number. Returns `None` if it is malformed, or as [`Self::of`].
+    pub fn parse(text: &str) -> Option<FixedDecimal> {
+        Self::of(Decimal::parse(text).ok()?)
+    }
+
+    /// Returns the number with as few decimals as it needs.
+    pub fn decimal(self) -> Decimal {
+        let (mut mantissa, mut scale) = (self.0, Self::DIGITS);
+        while scale > 0 && mantissa % 10 == 0 {
+            mantissa /= 10;
+            scale -= 1;
+        }
+        Decimal::new(mantissa.into(), scale)
     }
 }
 
 impl fmt::Display for FixedDecimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", pitwire_model::Decimal::new(i128::from(self.0), Self::DIGITS))
+        write!(f, "{}", self.decimal())
     }
 }
 
@@ -347,7 +363,7 @@ mod tests {
             assert_eq!(FixedDecimal::parse(text), Some(FixedDecimal(mantissa)), "{text}");
             assert_eq!(FixedDecimal(mantissa).to_string(), shown);
         }
-        for text in ["", ".5", "1e-9", "0.000000001", "92233720368.54775808", "1.2.3", "+1", "market_price"] {
+        for text in ["", ".5", "1e-9", "0.000000001", "92233720368.54775808", "1.2.3", "market_price"] {
             assert_eq!(FixedDecimal::parse(text), None, "{text}");
         }
     }

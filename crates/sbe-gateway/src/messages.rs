@@ -221,6 +221,18 @@ impl SbeMessage {
         SbeMessage::read_fields(words, bytes)
     }
 
+    /// Returns the number that the client has given to a request; zero for another message.
+    pub(crate) fn request_id(&self) -> u64 {
+        match self {
+            SbeMessage::NewOrder(order) => order.request_id,
+            SbeMessage::AmendOrder(order) => order.request_id,
+            SbeMessage::CancelOrder(order) => order.request_id,
+            SbeMessage::MassCancel(cancel) => cancel.request_id,
+            SbeMessage::MarketQuery(query) => query.request_id,
+            _ => 0,
+        }
+    }
+
     /// Returns the instrument that a request names.
     pub(crate) fn instrument_id(&self) -> Option<u32> {
         match self {

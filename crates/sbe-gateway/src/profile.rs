@@ -1,14 +1,10 @@
 //! What differs between the message schemas of the gateway. The session logic is the same for all.
 
-use std::future::{Future, ready};
-use std::pin::Pin;
-use std::sync::Arc;
-
-use pitwire_client::VenueConnection;
+use pitwire_projections::OrderRecord;
 
 use crate::codec::FixedDecimal;
 use crate::messages::{Logon, Logout, SbeMessage};
-use crate::translate::{OrderState, Rejection};
+use crate::requests::Rejection;
 
 /// A message of a client, as the session logic sees it.
 pub(crate) enum ClientMessage {
@@ -50,19 +46,8 @@ pub(crate) struct Refusal {
 /// Reason of the logout of a second connection of a client.
 pub(crate) const ALREADY_LOGGED_ON: &str = "this client id is logged on already";
 
-/// Receives the public data of an instrument for the connected client.
-pub(crate) trait PublicSink: Send + Sync {
-    fn venue(&self) -> &VenueConnection;
-    /// Queues frames without number.
-    fn push(&self, frames: Vec<u8>);
-    fn refuse(&self, refusal: Refusal);
-}
-
-/// Work that sends public data until it is dropped.
-pub(crate) type SinkFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// A message schema.
-pub(crate) trait Profile: Send + Sync {
+pub(crate) trait Profile: Send {
     /// Decodes the first message of a connection.
     ///
     /// # Errors
@@ -78,7 +63,7 @@ pub(crate) trait Profile: Send + Sync {
 }
 
 /// The messages of one session.
-pub(crate) trait SessionProfile: Send + Sync {
+pub(crate) trait SessionProfile: Send {
     /// Decodes a message after the logon. `next` is the number of the next message to the client.
     ///
     /// # Errors
@@ -88,11 +73,6 @@ pub(crate) trait SessionProfile: Send + Sync {
 
     /// Encodes a message to the client. `sequence` is its number if it gets one.
     fn encode(&self, message: SbeMessage, sequence: u64) -> ClientFrames;
-
-    /// Sends the public data of an instrument.
-    fn follow_public(&self, _sink: Arc<dyn PublicSink>, _name: String, _instrument_id: u32) -> SinkFuture {
-        Box::pin(ready(()))
-    }
 
     /// Returns the frames that precede the messages of a retransmission.
     fn acknowledge_retransmit(&self) -> Vec<u8> {
@@ -105,7 +85,7 @@ pub(crate) trait SessionProfile: Send + Sync {
     }
 
     /// Learns an order that was open before the session.
-    fn observe_open_order(&self, _order: &OrderState) {}
+    fn observe_open_order(&self, _order: &OrderRecord) {}
 
     /// Checks whether the schema can express the prices and quantities of an instrument.
     ///

@@ -1,15 +1,14 @@
 //! The newest numbered messages of a session, for a client that returns.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Bound of the kept frames of one session, in bytes.
 const BOUND_BYTES: usize = 4 << 20;
 
-/// ClientFrames messages with consecutive numbers. The oldest ones are discarded above the bound.
+/// The frames of messages with consecutive numbers. The oldest ones are discarded above the bound.
 #[derive(Debug)]
 pub(crate) struct ReplayLog {
-    frames: VecDeque<Arc<[u8]>>,
+    frames: VecDeque<Box<[u8]>>,
     oldest: u64,
     bytes: usize,
     bound_bytes: usize,
@@ -48,9 +47,9 @@ impl ReplayLog {
     }
 
     /// Returns a message by its number, unless it was discarded or does not exist yet.
-    pub fn get(&self, sequence: u64) -> Option<Arc<[u8]>> {
+    pub fn get(&self, sequence: u64) -> Option<&[u8]> {
         let index = usize::try_from(sequence.checked_sub(self.oldest)?).ok()?;
-        self.frames.get(index).cloned()
+        self.frames.get(index).map(AsRef::as_ref)
     }
 }
 
@@ -67,6 +66,6 @@ mod tests {
         // Three frames of 30 bytes fit.
         assert_eq!((log.oldest(), log.next()), (8, 11));
         assert!(log.get(7).is_none() && log.get(11).is_none());
-        assert_eq!(*log.get(9).unwrap(), [9; 30]);
+        assert_eq!(log.get(9).unwrap(), [9; 30]);
     }
 }

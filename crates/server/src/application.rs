@@ -4,6 +4,7 @@
 //! Start at    [`VenueApplication`].
 
 mod answers;
+mod binary_entry;
 mod private;
 mod thread_texts;
 
@@ -23,6 +24,7 @@ use pitwire_net::{
     Application, CloseReason, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
     SystemClock,
 };
+use pitwire_sbe_gateway::BinaryEntry;
 use pitwire_url_streams::VenueMoment;
 use tracing::{error, warn};
 
@@ -93,6 +95,8 @@ pub struct VenueApplication {
     /// Orders and fills that merged private channels may still send in this turn.
     turn_records: usize,
     heartbeats: Heartbeats,
+    /// Clients of binary order entry.
+    entry: BinaryEntry,
     /// Publication for gateways, if enabled.
     bus: Option<Bus>,
     life: VenueEpoch,
@@ -134,6 +138,7 @@ impl VenueApplication {
             waiting_texts: WaitingTexts::default(),
             turn_records: RECORDS_PER_TURN,
             heartbeats: Heartbeats::default(),
+            entry: BinaryEntry::new(0),
             bus: None,
             life,
             held: RetainedChannels::default(),
@@ -149,6 +154,11 @@ impl VenueApplication {
         // resume from them.
         self.life.remembers &= !is_early;
         self
+    }
+
+    /// Serves binary order entry over the server's byte-stream listeners.
+    pub fn with_entry(self, entry: BinaryEntry) -> Self {
+        VenueApplication { entry, ..self }
     }
 
     pub fn with_bus(self, bus: Option<Bus>) -> Self {
@@ -179,11 +189,16 @@ impl VenueApplication {
 
     fn note(&mut self, answer: &DispatchOutcome) {
         self.counters.errors += u64::from(answer.is_error);
+        self.note_failures(answer.log_failed);
+    }
+
+    /// Logs a failed login, and remembers that the journal has failed.
+    fn note_failures(&mut self, log_failed: bool) {
         if let Some(FailedLogin { client_id, address }) = self.dispatcher.take_failed_login() {
             // Debug format escapes control characters, so that a client cannot forge a log line.
             warn!(?client_id, address = address.map(tracing::field::display), "login failed");
         }
-        if answer.log_failed {
+        if log_failed {
             self.failure.get_or_insert(LogError::Poisoned);
         }
     }
@@ -203,6 +218,7 @@ impl VenueApplication {
             expel(id, LOGIN_ENDED, &mut ConnectionOutput { notices, public_connections });
             self.reindex(id);
         }
+        self.end_entry_logins(&ended, notices);
     }
 
     /// Updates the indexes after a request: public channels, and accounts with private notices.
@@ -367,7 +383,9 @@ impl VenueApplication {
                 epoch: self.service.venue.engine().epoch().0,
                 durable: self.service.venue.durable().0,
                 shown_orders: self.service.venue.engine().shown_orders(),
-                open_connections: self.clients.len() + self.service.market_data.streams.open_connections(),
+                open_connections: self.clients.len()
+                    + self.entry.open_connections()
+                    + self.service.market_data.streams.open_connections(),
                 listeners: self.handed_off(),
                 open_channels: self.service.market_data.publisher.open_channels(),
                 is_durable: self.maintenance.is_some(),
@@ -566,6 +584,15 @@ impl Application for VenueApplication {
         self.hand_off_listener(id, notices);
     }
 
+    fn stream_opened(&mut self, id: ConnectionId, listener: usize, from: IpAddr, notices: &mut Notices) {
+        self.counters.connections += 1;
+        self.entry.opened(id, listener, from, self.clock.monotonic_ns(), notices);
+    }
+
+    fn stream_message(&mut self, id: ConnectionId, bytes: &[u8], notices: &mut Notices) -> Option<usize> {
+        self.entry_message(id, bytes, notices)
+    }
+
     fn refusal(&mut self, why: Refusal) -> HttpResponse {
         api_route::refused(why)
     }
@@ -579,7 +606,7 @@ impl Application for VenueApplication {
     }
 
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
-        let Some(mut client) = self.clients.remove(&id) else { return };
+        let Some(mut client) = self.clients.remove(&id) else { return self.entry_disconnected(id, notices) };
         self.heartbeats.set(id, None);
         self.window_sends.forget(id);
         self.long_answers.forget(id);
@@ -612,7 +639,7 @@ impl Application for VenueApplication {
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let upkeep = self.maintenance.as_ref().map_or(u64::MAX, Maintenance::next_due_ns);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
-        let beat = beat.min(self.private_events.blocked_due_ns().unwrap_or(u64::MAX));
+        let beat = beat.min(self.private_events.blocked_due_ns().unwrap_or(u64::MAX)).min(self.entry.next_due_ns());
         let has_answers = self.long_answers.has_next(|id| self.window_sends.has_room(id));
         if has_answers
             || self.waiting_texts.has_resumable()
@@ -643,6 +670,7 @@ impl Application for VenueApplication {
         }
         self.close_slow_windows(notices);
         self.beat(now_ns, notices);
+        self.tick_entry(now_ns, notices);
         self.held.let_go(self.service.venue.now(), &mut self.service.market_data.publisher);
         self.expire_replay_buffers();
         let VenueService { venue, market_data, .. } = &mut self.service;
@@ -720,6 +748,7 @@ impl Application for VenueApplication {
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.finish_cancels(notices);
+        self.stop_entry(notices);
         self.send_waiting_events(usize::MAX, self.clock.monotonic_ns(), notices);
         self.service.is_stopping = true;
         self.service.market_data.streams.stop();

@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use pitwire_deribit::LongAnswer;
 use pitwire_model::AccountId;
 use pitwire_net::ConnectionId;
+use pitwire_sbe_gateway::EntryRecipient;
 
 /// Most long answers of one account that wait.
 const MAX_ANSWERS: usize = 64;
@@ -27,6 +28,8 @@ pub enum Recipient {
         keep_alive: bool,
         head_only: bool,
     },
+    /// A session of binary order entry.
+    Binary(EntryRecipient),
     /// The client has left.
     Gone,
 }
@@ -35,7 +38,7 @@ impl Recipient {
     fn connection(self) -> Option<ConnectionId> {
         match self {
             Recipient::WebSocket(id) | Recipient::Http { connection: id, .. } => Some(id),
-            Recipient::Gone => None,
+            Recipient::Binary(_) | Recipient::Gone => None,
         }
     }
 }

@@ -48,6 +48,7 @@ pub struct PrivateEvents {
 /// Changes of one account to send now.
 #[derive(Debug)]
 pub struct EventPart {
+    pub account: AccountId,
     pub events: Vec<AccountEvent>,
     pub to: Vec<ConnectionId>,
     /// No part with these changes was taken before.
@@ -129,7 +130,7 @@ impl PrivateEvents {
         } else {
             self.turns.push_back(account);
         }
-        Some(EventPart { events, to, is_first })
+        Some(EventPart { account, events, to, is_first })
     }
 
     /// Returns when [`Self::blocked`] next has an account, if no changes are taken before.

@@ -15,6 +15,7 @@ use pitwire_model::{
 use pitwire_net::{HttpRequest, HttpResponse, SystemClock, Waker};
 use pitwire_order_feed_network::OrderFeed;
 use pitwire_projections::Views;
+use pitwire_sbe_gateway::CtxPublicData;
 use pitwire_url_streams::VenueMoment;
 use pitwire_venue::{EventObserver, ExplainService, LogExplanation, Venue};
 
@@ -35,6 +36,8 @@ pub struct MarketData {
     pub(crate) public_connections: PublicConnections,
     /// The order-by-order feed, if enabled.
     order_feed: Option<OrderFeed>,
+    /// Public data for clients of binary order entry, while one follows it.
+    pub(crate) entry_data: Option<CtxPublicData>,
     /// The newest minute of venue time whose candles have begun.
     minute: u64,
 }
@@ -46,6 +49,7 @@ impl MarketData {
             streams: UrlStreams::new(venue.engine(), venue.views(), waker),
             public_connections: PublicConnections::new(waker),
             order_feed: None,
+            entry_data: None,
             minute: venue.now().0 / MINUTE_NS,
         }
     }
@@ -90,6 +94,9 @@ impl EventObserver for MarketData {
         self.streams.observe(stamped, events, engine, views);
         if let Some(feed) = &mut self.order_feed {
             feed.observe(stamped.at, events, engine);
+        }
+        if let Some(data) = &mut self.entry_data {
+            data.observe(stamped.at, events, engine, views);
         }
     }
 }

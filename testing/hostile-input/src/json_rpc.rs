@@ -139,8 +139,8 @@ impl HostileClient {
             ask(&mut self.dispatcher, RequestContext { venue: &mut self.venue, session, transport, clock }, &mut out);
         if let Some(mut rest) = answer.rest.take() {
             let finished = rest.advance(&mut self.venue, usize::MAX, || WALL_US);
-            if let Ok(AnswerProgress::Finished { text, is_error }) = finished {
-                (out, answer.is_error) = (text, is_error);
+            if let Ok(AnswerProgress::Finished { text, error }) = finished {
+                (out, answer.is_error) = (text, error.is_some());
             }
         }
         check_answer(&out, &answer);

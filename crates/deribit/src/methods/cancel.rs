@@ -25,15 +25,24 @@ use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 /// the command cannot be submitted.
 pub fn cancel(call: &mut Call<'_>) -> MethodResult {
     let (account, id) = (call.account()?, order_id(call)?);
-    call.submit(Command::Cancel { account, order: id })?;
-    if let Some(Event::CancelRefused { .. }) = call.venue.events().first() {
-        return Err(not_live(call, account, id, "already_closed"));
-    }
+    cancel_order(call, account, id)?;
     let Call { venue, out, .. } = call;
     let record = venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
     let market = venue.engine().market(record.instrument).ok_or_else(no_history)?;
     objects::order(&mut Json::new(out), &market.spec, record, OrderMoment::default());
     Ok(())
+}
+
+/// Cancels one order.
+///
+/// # Errors
+/// A refusal if the account has no such open order, or if the command cannot be submitted.
+pub(super) fn cancel_order(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
+    call.submit(Command::Cancel { account, order: id })?;
+    match call.venue.events().first() {
+        Some(Event::CancelRefused { .. }) => Err(not_live(call, account, id, "already_closed")),
+        _ => Ok(()),
+    }
 }
 
 /// The criterion of a mass cancel.
@@ -76,17 +85,7 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     let account = call.account()?;
     let detailed = call.params.boolean("detailed")?.unwrap_or(false);
     let filters = filters(call, account, which)?;
-    let open = call.venue.engine().account(account).map_or(0, |holder| holder.open_orders() as usize);
-    if open > RECORDS_AT_ONCE {
-        let orders = covered(call, account, &filters);
-        call.rest = Some(LongWork::Cancel(CancelList::new(orders, detailed)));
-        return Ok(());
-    }
-    let mut cancelled = CancelledOrders::new();
-    for which in filters {
-        call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
-        collect_cancelled(call.venue.events(), &mut cancelled);
-    }
+    let Some(cancelled) = cancel_covered(call, account, filters, detailed)? else { return Ok(()) };
     let Call { venue, out, .. } = call;
     if detailed {
         write_details(venue.engine(), venue.views().account(account), cancelled, out);
@@ -94,6 +93,31 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
         write_count(&mut Json::new(out), &cancelled);
     }
     Ok(())
+}
+
+/// Cancels the open orders that filters cover. With too many of them for one turn, sets
+/// [`Call::rest`] and returns `None`.
+///
+/// # Errors
+/// A refusal if a command cannot be submitted.
+pub(super) fn cancel_covered(
+    call: &mut Call<'_>,
+    account: AccountId,
+    filters: Vec<CancelFilter>,
+    detailed: bool,
+) -> Result<Option<CancelledOrders>, RpcError> {
+    let open = call.venue.engine().account(account).map_or(0, |holder| holder.open_orders() as usize);
+    if open > RECORDS_AT_ONCE {
+        let orders = covered(call, account, &filters);
+        call.rest = Some(LongWork::Cancel(CancelList::new(orders, detailed)));
+        return Ok(None);
+    }
+    let mut cancelled = CancelledOrders::new();
+    for which in filters {
+        call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
+        collect_cancelled(call.venue.events(), &mut cancelled);
+    }
+    Ok(Some(cancelled))
 }
 
 /// Returns the open orders that filters cover: filter by filter, each in order of entry.

@@ -8,6 +8,8 @@ use crate::codec::RpcError;
 use pitwire_model::{AccountId, SessionId};
 
 use crate::call::{Call, MethodResult, Transport};
+use crate::session::Session;
+use crate::state::SharedState;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CancelScope {
@@ -56,7 +58,7 @@ pub fn set(call: &mut Call<'_>, enabled: bool) -> MethodResult {
 pub fn get(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let (name, enabled) = match scope(call)? {
-        CancelScope::Connection => ("connection", settled(call, account)),
+        CancelScope::Connection => ("connection", settled(call.state, call.session, account)),
         CancelScope::Account => ("account", call.state.cancels_by_default.contains(&account)),
     };
     call.json().object(|j| {
@@ -67,7 +69,7 @@ pub fn get(call: &mut Call<'_>) -> MethodResult {
 
 /// Whether this connection's orders of an account are cancelled when it ends. The first call adopts
 /// the account's default.
-pub fn settled(call: &mut Call<'_>, account: AccountId) -> bool {
-    let default = call.state.cancels_by_default.contains(&account);
-    call.session.id != SessionId::ZERO && *call.session.on_disconnect.cancels.entry(account).or_insert(default)
+pub fn settled(state: &SharedState, session: &mut Session, account: AccountId) -> bool {
+    let default = state.cancels_by_default.contains(&account);
+    session.id != SessionId::ZERO && *session.on_disconnect.cancels.entry(account).or_insert(default)
 }

@@ -31,7 +31,7 @@ pub fn auth(call: &mut Call<'_>) -> MethodResult {
     }
     call.session.remember_grant(grant.session);
     call.session.log_in(grant.login);
-    cancel_on_disconnect::settled(call, grant.login.account);
+    cancel_on_disconnect::settled(call.state, call.session, grant.login.account);
     call.json().object(|j| {
         j.key("access_token").string(&grant.access);
         j.key("refresh_token").string(&grant.refresh);

@@ -95,12 +95,16 @@ pub fn get_order_book_by_id(call: &mut Call<'_>) -> MethodResult {
     write_order_book(call, id)
 }
 
-fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> MethodResult {
+/// Returns the number of levels per side that an answer has. Zero means the default; any other
+/// number is rounded up to the next one on the list.
+pub fn book_depth(asked: usize) -> usize {
     const DEPTHS: [usize; 8] = [1, 5, 10, 20, 50, 100, 1_000, 10_000];
-    let asked = usize::try_from(call.params.integer("depth")?.unwrap_or(20).max(0)).unwrap_or(0);
-    // Zero and absent mean the default; any other depth is rounded up to the next one on the list.
     let asked = if asked == 0 { 20 } else { asked };
-    let depth = DEPTHS.into_iter().find(|depth| *depth >= asked).unwrap_or(10_000);
+    DEPTHS.into_iter().find(|depth| *depth >= asked).unwrap_or(10_000)
+}
+
+fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> MethodResult {
+    let depth = book_depth(usize::try_from(call.params.integer("depth")?.unwrap_or(0).max(0)).unwrap_or(0));
     let market = call.market(id)?;
     let levels = |side| market.book().levels(side).take(depth).collect::<Vec<(Ticks, Lots)>>();
     let (bids, asks, change_id) = (levels(Side::Buy), levels(Side::Sell), market.change_id());

@@ -7,13 +7,14 @@ pub(crate) mod channels;
 pub(crate) mod connection;
 mod filters;
 mod history;
-mod market;
+pub(crate) mod market;
 mod operator;
 mod order_parameters;
 mod reports;
 mod required_scope;
 mod sessions;
 mod trading;
+pub(crate) mod typed;
 mod unserved;
 
 use pitwire_model::Side;
@@ -125,6 +126,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// Returns the method's error, a missing login or scope, or why the method is not served.
 pub(crate) fn run(method: &str, call: &mut Call<'_>) -> MethodResult {
+    check_access(method, call)?;
+    match METHODS.iter().chain(operator::METHODS).find(|(name, _)| *name == method) {
+        Some((_, run)) => run(call),
+        None => Err(unserved::refusal(method)),
+    }
+}
+
+/// Checks that the caller may call a method.
+fn check_access(method: &str, call: &Call<'_>) -> MethodResult {
     if method.starts_with("private/") {
         call.account()?;
         if call.params.is_in_query("access_token") && required_scope::changes_state(method) {
@@ -137,10 +147,7 @@ pub(crate) fn run(method: &str, call: &mut Call<'_>) -> MethodResult {
     if operator::is_operator_only(method) {
         call.operator()?;
     }
-    match METHODS.iter().chain(operator::METHODS).find(|(name, _)| *name == method) {
-        Some((_, run)) => run(call),
-        None => Err(unserved::refusal(method)),
-    }
+    Ok(())
 }
 
 /// Answers with an empty list, for things that this venue never has.

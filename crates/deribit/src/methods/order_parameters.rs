@@ -204,20 +204,17 @@ fn hidden(call: &Call<'_>) -> Result<Option<bool>, RpcError> {
 /// Refuses parameters that belong to another type of order, because ignoring them would change what
 /// is traded.
 fn check_belongs(call: &Call<'_>, order_type: OrderType, hidden: bool) -> MethodResult {
-    let stray = |name: &'static str, goes_with: &str| {
-        Err(RpcError::param("unsupported_combination", name, format!("{name} goes with {goes_with}")))
-    };
     let is_hidden = matches!(order_type, OrderType::Hidden { .. });
     if hidden && !is_hidden {
-        return stray(HIDDEN[0], "limit orders");
+        return Err(stray(HIDDEN[0], "limit orders"));
     }
     if let Some((name, _)) = either(call, MINIMUM)?.filter(|_| !is_hidden) {
-        return stray(name, "hidden orders");
+        return Err(stray(name, "hidden orders"));
     }
     if order_type.stop_price().is_none()
         && let Some(name) = TRIGGER_VALUES.iter().find(|name| call.params.has(name))
     {
-        return stray(name, "type stop_market or stop_limit");
+        return Err(stray(name, "type stop_market or stop_limit"));
     }
     Ok(())
 }
@@ -260,18 +257,25 @@ pub fn check_trigger_ahead(call: &Call<'_>, instrument: InstrumentId, side: Side
 }
 
 fn required_stop(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcError> {
-    stop_price(call, spec)?.ok_or_else(|| RpcError::invalid("trigger_price", "a stop needs a trigger_price"))
+    stop_price(call, spec)?.ok_or_else(no_stop)
 }
 
 /// Reads the minimum execution size. The engine refuses zero, as for every transport.
 fn minimum_execution(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError> {
     let Some((name, text)) = either(call, MINIMUM)? else { return Ok(None) };
-    let value = decimal(name, &text)?;
+    minimum_lots(decimal(name, &text)?, spec, name).map(Some)
+}
+
+/// Converts a minimum execution size.
+///
+/// # Errors
+/// A refusal if it is below zero or not a multiple of the lot.
+pub fn minimum_lots(value: Decimal, spec: &InstrumentSpec, name: &'static str) -> Result<Lots, RpcError> {
     let count = value.in_steps_of(spec.lot).ok_or_else(|| {
         RpcError::param("amount_not_in_lots", name, format!("{value} is not a multiple of {}", spec.lot))
     })?;
-    let lots = u64::try_from(count).map(Lots);
-    lots.map(Some)
+    u64::try_from(count)
+        .map(Lots)
         .map_err(|_| RpcError::param("minimum_execution_out_of_range", name, format!("{value} is below zero")))
 }
 
@@ -360,9 +364,7 @@ fn time_in_force(call: &Call<'_>, order_type: OrderType) -> Result<TimeInForce, 
 fn refuse_expiry(call: &Call<'_>) -> MethodResult {
     match either(call, EXPIRES)? {
         None => Ok(()),
-        Some((name, _)) => {
-            Err(RpcError::param("unsupported_combination", name, format!("{name} goes with gtd or gtt")))
-        }
+        Some((name, _)) => Err(stray(name, "gtd or gtt")),
     }
 }
 
@@ -418,9 +420,7 @@ fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecor
 
 /// Refuses to amend a property that the order does not have.
 fn check_has(call: &Call<'_>, record: &OrderRecord) -> MethodResult {
-    let lacks = |name: &'static str| {
-        Err(RpcError::param("not_amendable", name, format!("this order has no {name}; cancel it and enter anew")))
-    };
+    let lacks = |name: &'static str| Err(not_amendable(name));
     if call.params.has("trigger_price") && record.place != Place::Unelected {
         return lacks("trigger_price");
     }
@@ -460,20 +460,27 @@ fn post_only(call: &Call<'_>) -> Result<Option<PostOnly>, RpcError> {
 /// Reads the displayed quantity. The engine refuses zero and more than the order, as for every
 /// transport.
 fn display(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError> {
-    let read = |name: &'static str| {
-        let Some(value) = call.params.decimal(name)? else { return Ok(None) };
-        let count = value.in_steps_of(spec.lot).ok_or_else(|| {
-            RpcError::param("display_not_in_lots", name, format!("{value} is not a multiple of {}", spec.lot))
-        })?;
-        let lots = u64::try_from(count).map(Lots);
-        lots.map(Some).map_err(|_| RpcError::param("display_out_of_range", name, format!("{value} cannot be shown")))
-    };
+    let read =
+        |name: &'static str| call.params.decimal(name)?.map(|value| displayed_lots(value, spec, name)).transpose();
     match (read("display_amount")?, read("max_show")?) {
         (Some(display), Some(max_show)) if display != max_show => {
             Err(RpcError::invalid("max_show", "display_amount and max_show disagree; send one of them"))
         }
         (display, max_show) => Ok(display.or(max_show)),
     }
+}
+
+/// Converts a displayed quantity.
+///
+/// # Errors
+/// A refusal if it is below zero or not a multiple of the lot.
+pub fn displayed_lots(value: Decimal, spec: &InstrumentSpec, name: &'static str) -> Result<Lots, RpcError> {
+    let count = value.in_steps_of(spec.lot).ok_or_else(|| {
+        RpcError::param("display_not_in_lots", name, format!("{value} is not a multiple of {}", spec.lot))
+    })?;
+    u64::try_from(count)
+        .map(Lots)
+        .map_err(|_| RpcError::param("display_out_of_range", name, format!("{value} cannot be shown")))
 }
 
 /// Reads `amount` or `contracts`, or both if they agree.
@@ -489,7 +496,11 @@ fn lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError
     }
 }
 
-fn steps(value: Decimal, lot: Decimal, param: &'static str) -> Result<Lots, RpcError> {
+/// Converts the quantity of an order.
+///
+/// # Errors
+/// A refusal if it is not positive, not a multiple of the lot, or more than an order may have.
+pub fn steps(value: Decimal, lot: Decimal, param: &'static str) -> Result<Lots, RpcError> {
     if value.mantissa <= 0 {
         return Err(RpcError::param("quantity_out_of_range", param, format!("{value} is not a positive amount")));
     }
@@ -512,7 +523,19 @@ fn ticks(
     name: &'static str,
     off_tick: &'static str,
 ) -> Result<Option<Ticks>, RpcError> {
-    let Some(value) = call.params.decimal(name)? else { return Ok(None) };
+    call.params.decimal(name)?.map(|value| whole_ticks(value, spec, name, off_tick)).transpose()
+}
+
+/// Converts a price. `off_tick` is the error of a price between two ticks.
+///
+/// # Errors
+/// A refusal if it is not positive, between two ticks, or above the highest price of a book.
+pub fn whole_ticks(
+    value: Decimal,
+    spec: &InstrumentSpec,
+    name: &'static str,
+    off_tick: &'static str,
+) -> Result<Ticks, RpcError> {
     if value.mantissa <= 0 {
         return Err(RpcError::param("price_out_of_range", name, format!("{value} is not a positive price")));
     }
@@ -520,7 +543,7 @@ fn ticks(
         .in_steps_of(spec.tick)
         .ok_or_else(|| RpcError::param(off_tick, name, format!("{value} is not a multiple of {}", spec.tick)))?;
     match i64::try_from(count) {
-        Ok(count) if count <= Ticks::MAX_PRICE.0 => Ok(Some(Ticks(count))),
+        Ok(count) if count <= Ticks::MAX_PRICE.0 => Ok(Ticks(count)),
         _ => Err(RpcError::param("price_out_of_range", name, format!("{value} is above what a book can hold"))),
     }
 }
@@ -530,7 +553,7 @@ fn ticks(
 /// # Errors
 /// A refusal if both are missing, or if the amount is not a multiple of its step.
 pub fn required_lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Lots, RpcError> {
-    lots(call, spec)?.ok_or_else(|| RpcError::invalid("amount", "amount (or contracts) is required"))
+    lots(call, spec)?.ok_or_else(no_amount)
 }
 
 /// Reads `price`.
@@ -538,5 +561,27 @@ pub fn required_lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Lots, Rpc
 /// # Errors
 /// A refusal if it is missing or not a multiple of the tick size.
 pub fn required_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcError> {
-    price(call, spec)?.ok_or_else(|| RpcError::invalid("price", "a limit order needs a price"))
+    price(call, spec)?.ok_or_else(no_price)
+}
+
+pub fn no_amount() -> RpcError {
+    RpcError::invalid("amount", "amount (or contracts) is required")
+}
+
+pub fn no_price() -> RpcError {
+    RpcError::invalid("price", "a limit order needs a price")
+}
+
+pub fn no_stop() -> RpcError {
+    RpcError::invalid("trigger_price", "a stop needs a trigger_price")
+}
+
+/// The error for a parameter that belongs to another type of order.
+pub fn stray(name: &'static str, goes_with: &str) -> RpcError {
+    RpcError::param("unsupported_combination", name, format!("{name} goes with {goes_with}"))
+}
+
+/// The error for a property that cannot be amended, because the order does not have it.
+pub fn not_amendable(name: &'static str) -> RpcError {
+    RpcError::param("not_amendable", name, format!("this order has no {name}; cancel it and enter anew"))
 }

@@ -27,7 +27,8 @@ use crate::spent_signatures;
 /// price has passed, if a reduce-only order would not reduce, or if the engine refuses the order.
 pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     let account = call.account()?;
-    if let Some(first) = entered_before(call, account)? {
+    let number = order_parameters::client_order_id(call)?;
+    if let Some(first) = entered_before(call, account, number.as_str()) {
         return write_entered(call, account, first);
     }
     order_parameters::check_valid_until(call, call.wall_ms)?;
@@ -38,14 +39,19 @@ pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     } else if order.reduce_only {
         check_reduces(call, &order)?;
     }
-    submit_order(call, order)
+    enter_and_answer(call, order)
 }
 
-/// Returns the order that the caller has already entered under this `client_order_id`.
-fn entered_before(call: &Call<'_>, account: AccountId) -> Result<Option<OrderId>, RpcError> {
-    let number = order_parameters::client_order_id(call)?;
-    let book = call.venue.views().account(account).filter(|_| !number.as_str().is_empty());
-    Ok(book.and_then(|book| book.by_client_order_id(number.as_str())))
+fn enter_and_answer(call: &mut Call<'_>, order: NewOrder) -> MethodResult {
+    let account = order.account;
+    let id = submit_order(call, order)?;
+    write_outcome(call, account, id)
+}
+
+/// Returns the order that an account has already entered under this `client_order_id`.
+pub(super) fn entered_before(call: &Call<'_>, account: AccountId, number: &str) -> Option<OrderId> {
+    let book = call.venue.views().account(account).filter(|_| !number.is_empty());
+    book.and_then(|book| book.by_client_order_id(number))
 }
 
 /// Refuses a reduce-only order that reduces no position. The engine would refuse it, too, but then
@@ -93,10 +99,14 @@ impl Call<'_> {
     }
 }
 
-fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
+/// Submits an order whose parameters are checked, and returns its number.
+///
+/// # Errors
+/// A refusal of the venue or of the engine, with the rule that decided.
+pub(super) fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> Result<OrderId, RpcError> {
     let account = order.account;
     order.session = call.session.id;
-    order.cancel_on_disconnect = cancel_on_disconnect::settled(call, account);
+    order.cancel_on_disconnect = cancel_on_disconnect::settled(call.state, call.session, account);
     check_open_orders(call, account, parts(order.lots, order.display).min(MAX_PARTS))?;
     let asked = RejectContext::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
@@ -104,7 +114,7 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
         return Err(explained(call, *reason, &asked));
     }
     call.session.on_disconnect.entered.insert(account);
-    write_outcome(call, account, id)
+    Ok(id)
 }
 
 /// Most parts of an iceberg. The engine refuses more with its own reason, because the smallest
@@ -364,12 +374,26 @@ pub fn edit_by_label(call: &mut Call<'_>) -> MethodResult {
 }
 
 fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
-    let account = call.account()?;
     order_parameters::check_valid_until(call, call.wall_ms)?;
+    let account = amend_order(call, id, order_parameters::of_edit)?;
+    write_outcome(call, account, id)
+}
+
+/// Amends an order of the caller as `amend` says, and returns the account.
+///
+/// # Errors
+/// A refusal if the order is not open or not the caller's own, the errors of `amend`, and a refusal
+/// of the venue or of the engine.
+pub(super) fn amend_order(
+    call: &mut Call<'_>,
+    id: OrderId,
+    amend: impl FnOnce(&Call<'_>, &OrderView, Option<&OrderRecord>) -> Result<Amend, RpcError>,
+) -> Result<AccountId, RpcError> {
+    let account = call.account()?;
     let live = call.venue.engine().order(id).filter(|order| order.account == account);
     let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
     let record = call.venue.views().account(account).and_then(|book| book.order(id));
-    let amend: Amend = order_parameters::of_edit(call, &live, record)?;
+    let amend = amend(call, &live, record)?;
     let asked = RejectContext::of_edit(&live, record, &amend);
     if let Some(stop) = amend.stop {
         order_parameters::check_trigger_ahead(call, live.instrument, live.side, stop)?;
@@ -383,7 +407,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
         return Err(explained(call, *reason, &asked));
     }
-    write_outcome(call, account, id)
+    Ok(account)
 }
 
 /// Closes a perpetual position with a market order, or with a limit order at `price`.
@@ -411,5 +435,5 @@ pub fn close_position(call: &mut Call<'_>) -> MethodResult {
     let label = Label::default();
     let reduce_only = true;
     let order = NewOrder { account, instrument, side, order_type, lots, tif, reduce_only, label, ..NewOrder::PLAIN };
-    submit_order(call, order)
+    enter_and_answer(call, order)
 }

@@ -162,7 +162,7 @@ impl World {
                 match answer.advance(&mut self.venue, self.records_per_part, || ANSWERED_US).expect("no journal fails")
                 {
                     AnswerProgress::Unfinished => self.parts += 1,
-                    AnswerProgress::Finished { text, is_error: fails } => (out, is_error) = (text, fails),
+                    AnswerProgress::Finished { text, error } => (out, is_error) = (text, error.is_some()),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! `pitwire up`: the venue.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use pitwire_net::listen_options::{self, listen};
 use pitwire_net::local_addresses::{own_addresses, reachable};
 use pitwire_net::{Server, SystemClock, stop_signals};
 use pitwire_order_feed_network::{FeedAddresses, OrderFeed, RecoveryPort};
-use pitwire_sbe_gateway::{CtxMembers, EntrySchema, SbeGateway};
+use pitwire_sbe_gateway::{BinaryEntry, CtxMembers, EntrySchema};
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
     Bus, RunBounds, SealedVault, ServiceOptions, Simulations, StoredCredentials, VenueApplication, VenueService,
@@ -298,8 +298,21 @@ impl Up {
         let feed = recovery.map(|recovery| self.order_feed(recovery, &service)).transpose()?;
         let feed_address = feed.as_ref().map(OrderFeed::recovery_address);
         let service = service.with_order_feed(feed);
+        let entry_ports = [
+            ("sbe", "SBE      ", "docs/sbe.md", binary, EntrySchema::Pitwire),
+            ("cointossx", "CoinTossX", "docs/cointossx-profile.md", cointossx, EntrySchema::CoinTossX(members)),
+        ];
+        let mut entry = BinaryEntry::new(clock.wall_ns());
+        let mut streams = Vec::new();
+        for (field, name, page, listener, schema) in entry_ports {
+            if let Some(listener) = listener {
+                entry = entry.with_listener(schema);
+                streams.push((field, name, page, listener));
+            }
+        }
         let mut app = VenueApplication::new(service, dispatcher, clock, venue_clock, maintenance)
             .with_early_market_data(self.early_market_data)
+            .with_entry(entry)
             .with_bus(bus);
         let limits = connection_limits(setup.limits.as_ref());
         let waker = app.service.waker.clone();
@@ -323,29 +336,22 @@ impl Up {
             served.tls = Some((address, authority));
             server = server.with_tls(listener, config)?;
         }
-        let entry = |listener, schema, option| start_sbe(listener, address, clock.wall_ns(), schema, option);
-        let binary = binary.map(|listener| entry(listener, EntrySchema::Pitwire, "--sbe")).transpose()?;
-        let members = EntrySchema::CoinTossX(members);
-        let cointossx = cointossx.map(|listener| entry(listener, members, "--cointossx")).transpose()?;
+        let mut fields = served.fields();
+        for (field, name, page, listener) in streams {
+            let address = listener.local_addr()?.to_string();
+            say(&format!("  {name}  {address} ({page})"));
+            fields[field] = address.into();
+            server = server.with_streams(listener)?;
+        }
         say(match self.durability {
             Durability::Disk => "Ctrl-C stops it; every acknowledged command is kept.",
             Durability::Memory => "Ctrl-C stops it; nothing is kept.",
         });
-        let mut fields = served.fields();
-        if let Some(gateway) = &binary {
-            fields["sbe"] = gateway.address().to_string().into();
-        }
-        if let Some(gateway) = &cointossx {
-            fields["cointossx"] = gateway.address().to_string().into();
-        }
         if let Some(recovery) = feed_address {
             fields["order_feed_recovery"] = recovery.to_string().into();
         }
         ready_file.write(fields)?;
         let ended = server.run();
-        for gateway in binary.into_iter().chain(cointossx) {
-            gateway.stop();
-        }
         ready_file.remove()?;
         let app = ended.map_err(|error| {
             let of_log = error.get_ref().and_then(|inner| inner.downcast_ref::<LogError>());
@@ -646,25 +652,6 @@ impl Up {
             );
         }
     }
-}
-
-/// Starts binary order entry in front of the venue at `venue`. `option` gave the address.
-fn start_sbe(
-    listener: TcpListener,
-    venue: SocketAddr,
-    epoch: u64,
-    schema: EntrySchema,
-    option: &str,
-) -> Result<SbeGateway, Failure> {
-    let venue_url = format!("ws://{}/ws/api/v2", reachable(venue));
-    let (name, page) = match schema {
-        EntrySchema::Pitwire => ("SBE      ", "docs/sbe.md"),
-        EntrySchema::CoinTossX(_) => ("CoinTossX", "docs/cointossx-profile.md"),
-    };
-    let gateway = SbeGateway::start(listener, venue_url, epoch, schema)
-        .map_err(|error| Failure::new(error.to_string()).remedy(format!("check {option}, or start without it")))?;
-    say(&format!("  {name}  {} ({page})", gateway.address()));
-    Ok(gateway)
 }
 
 pub(super) fn announce_tls(address: SocketAddr, authority: Option<&Path>) {

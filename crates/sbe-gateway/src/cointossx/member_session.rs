@@ -1,12 +1,13 @@
 //! The state of a member's session: its unanswered requests and its open orders.
 
+use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::members::CtxMembers;
 use super::messages::*;
 use crate::messages::{CancelOrder, SbeMessage};
-use crate::translate::Rejection;
+use crate::requests::Rejection;
 
 /// The only partition.
 pub(super) const PARTITION: u8 = 1;
@@ -125,12 +126,12 @@ impl SessionState {
 pub(super) struct CoinTossXSession {
     pub comp_id: i32,
     pub members: Arc<CtxMembers>,
-    pub state: Mutex<SessionState>,
+    pub state: RefCell<SessionState>,
 }
 
 impl CoinTossXSession {
-    pub fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn state(&self) -> RefMut<'_, SessionState> {
+        self.state.borrow_mut()
     }
 
     pub fn frames(&self, messages: impl IntoIterator<Item = CtxMessage>) -> Vec<u8> {

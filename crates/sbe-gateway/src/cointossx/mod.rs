@@ -9,14 +9,15 @@
 //! Leaves out  the rules of orders, which are those of the dialect.
 //! Start at    `CoinTossXProfile`; `docs/cointossx-profile.md` describes the protocol.
 
-mod market;
 mod member_session;
 mod members;
 mod messages;
 mod profile;
+mod public_data;
 mod reports;
 mod requests;
 
 pub use members::{CtxMembers, MemberFileError};
 pub use messages::*;
 pub(crate) use profile::CoinTossXProfile;
+pub use public_data::CtxPublicData;

@@ -1,17 +1,17 @@
 //! The profile: the logon of a member, and the messages of its session.
 
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Arc;
 
-use super::market::follow_market;
+use pitwire_projections::OrderRecord;
+
 use super::member_session::*;
 use super::members::CtxMembers;
 use super::messages::*;
 use crate::codec::{FixedDecimal, Text};
 use crate::messages::{Logon, Logout, SbeMessage};
-use crate::profile::{
-    ALREADY_LOGGED_ON, ClientFrames, ClientMessage, Profile, PublicSink, Refusal, SessionProfile, SinkFuture,
-};
-use crate::translate::{OrderState, Rejection};
+use crate::profile::{ALREADY_LOGGED_ON, ClientFrames, ClientMessage, Profile, Refusal, SessionProfile};
+use crate::requests::Rejection;
 
 /// The schemas `contracts/cointossx-*.xml`.
 pub(crate) struct CoinTossXProfile {
@@ -56,7 +56,7 @@ impl Profile for CoinTossXProfile {
 
     fn open(&self, client_id: &str) -> Box<dyn SessionProfile> {
         let comp_id = self.members.comp_id(client_id);
-        Box::new(CoinTossXSession { comp_id, members: Arc::clone(&self.members), state: Mutex::default() })
+        Box::new(CoinTossXSession { comp_id, members: Arc::clone(&self.members), state: RefCell::default() })
     }
 }
 
@@ -69,10 +69,6 @@ impl SessionProfile for CoinTossXSession {
         self.encode_answer(message, sequence)
     }
 
-    fn follow_public(&self, sink: Arc<dyn PublicSink>, name: String, instrument_id: u32) -> SinkFuture {
-        Box::pin(follow_market(sink, name, instrument_id))
-    }
-
     fn acknowledge_retransmit(&self) -> Vec<u8> {
         self.frames([CtxMissedMessageRequestAck { status: 0 }.into()])
     }
@@ -81,14 +77,14 @@ impl SessionProfile for CoinTossXSession {
         true
     }
 
-    fn observe_open_order(&self, order: &OrderState) {
-        let Ok(order_id) = order.order_id.parse() else { return };
+    fn observe_open_order(&self, order: &OrderRecord) {
+        let (order_id, client_order_id) = (order.id.0, order.client_order_id.as_str());
         let mut state = self.state();
         state.newest_order_id = state.newest_order_id.max(order_id);
-        if !order.client_order_id.is_empty() {
+        if !client_order_id.is_empty() {
             let (trader_mnemonic, account) = (PaddedText::new(""), PaddedText::new(""));
             let known = MemberOrder { order_id: Some(order_id), trader_mnemonic, account };
-            state.orders.insert(order.client_order_id.clone(), known);
+            state.orders.insert(client_order_id.to_owned(), known);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::messages::{
     Book, ExecutionReport, ExecutionType, InstrumentStatus, OrderAccepted, OrderSide, OrderStatus, Reject, SbeMessage,
 };
 use crate::profile::ClientFrames;
-use crate::translate::Rejection;
+use crate::requests::Rejection;
 
 /// Stands for no value in a rejectCode, whose type lists four codes of logons.
 const NO_CODE: i32 = i32::MIN;
@@ -202,8 +202,6 @@ impl CoinTossXSession {
         let named = self.reject(reject.code, name, context.template, client_order_id);
         let order_book = REGULAR_BOOK;
         match context.template {
-            // The effect is unknown, so nothing may say that there was none.
-            _ if reject.name == "unanswered" => ClientFrames::Unnumbered(self.frames([named])),
             9 if reject.code != Rejection::NOT_FOUND => self.refuse_order(&context, reject.code, name, number),
             9 | ADMIN => {
                 self.forget_refused(&context);

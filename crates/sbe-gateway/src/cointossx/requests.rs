@@ -8,7 +8,7 @@ use crate::messages::{
     NewOrder, OrderSide, QuerySubject, RetransmitRequest, SbeMessage,
 };
 use crate::profile::{ClientMessage, Refusal};
-use crate::translate::Rejection;
+use crate::requests::Rejection;
 
 /// Largest number of levels of a book.
 const DEPTH: u16 = 1000;

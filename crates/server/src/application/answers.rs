@@ -1,5 +1,6 @@
 //! Continues long answers.
 
+use pitwire_deribit::codec::RpcError;
 use pitwire_deribit::{AnswerProgress, LongAnswer};
 use pitwire_net::{HttpResponse, Notices, SystemClock};
 
@@ -11,12 +12,17 @@ use crate::window_sends::{RECORDS_AT_A_TIME, RECORDS_PER_TURN};
 impl VenueApplication {
     /// Queues an answer that needs more turns. A client that has too many of them gets an error.
     pub(super) fn queue_answer(&mut self, to: Recipient, answer: LongAnswer, notices: &mut Notices) {
-        if let Recipient::WebSocket(id) = to {
-            if self.service.market_data.public_connections.has(id) {
+        match to {
+            Recipient::WebSocket(id) if self.service.market_data.public_connections.has(id) => {
                 self.service.market_data.public_connections.put_off(id);
-            } else {
-                notices.put_off(id);
             }
+            Recipient::WebSocket(id) => notices.put_off(id),
+            Recipient::Binary(to) => {
+                if let Some(id) = to.connection {
+                    notices.put_off(id);
+                }
+            }
+            Recipient::Http { .. } | Recipient::Gone => {}
         }
         let queued = QueuedAnswer { to, answer };
         if self.service.options.manual_time || self.service.is_stopping {
@@ -25,8 +31,8 @@ impl VenueApplication {
             return self.finish_answer(queued, notices);
         }
         if let Err(queued) = self.long_answers.push(queued) {
-            let text = queued.answer.refusal(SystemClock::wall_us);
-            self.send_answer(queued.to, text, true, notices);
+            let (text, error) = queued.answer.refusal(SystemClock::wall_us);
+            self.send_answer(&queued, text, Some(error), notices);
         }
     }
 
@@ -52,9 +58,9 @@ impl VenueApplication {
         match queued.answer.advance(&mut self.service, share, SystemClock::wall_us) {
             Err(error) => drop(self.failure.get_or_insert(error)),
             Ok(AnswerProgress::Unfinished) => self.long_answers.put_back(queued),
-            Ok(AnswerProgress::Finished { text, is_error }) => {
+            Ok(AnswerProgress::Finished { text, error }) => {
                 self.long_answers.finish(&queued);
-                self.send_answer(queued.to, text, is_error, notices);
+                self.send_answer(&queued, text, error, notices);
             }
         }
         self.distribute(notices);
@@ -65,7 +71,7 @@ impl VenueApplication {
         match queued.answer.advance(&mut self.service, usize::MAX, SystemClock::wall_us) {
             Err(error) => drop(self.failure.get_or_insert(error)),
             Ok(AnswerProgress::Unfinished) => {}
-            Ok(AnswerProgress::Finished { text, is_error }) => self.send_answer(queued.to, text, is_error, notices),
+            Ok(AnswerProgress::Finished { text, error }) => self.send_answer(&queued, text, error, notices),
         }
         self.distribute(notices);
     }
@@ -77,10 +83,15 @@ impl VenueApplication {
         }
     }
 
-    fn send_answer(&mut self, to: Recipient, text: Vec<u8>, is_error: bool, notices: &mut Notices) {
+    fn send_answer(&mut self, queued: &QueuedAnswer, text: Vec<u8>, error: Option<RpcError>, notices: &mut Notices) {
+        let is_error = error.is_some();
         self.counters.errors += u64::from(is_error);
-        match to {
+        match queued.to {
             Recipient::Gone => {}
+            Recipient::Binary(to) => {
+                let result = error.map_or_else(|| Ok(queued.answer.cancelled()), Err);
+                self.entry.finish(to, result, notices);
+            }
             Recipient::Http { connection, keep_alive, head_only } => {
                 let response = HttpResponse::json(if is_error { 400 } else { 200 }, text);
                 notices.respond(connection, response, keep_alive, head_only);

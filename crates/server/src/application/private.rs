@@ -19,14 +19,16 @@ impl VenueApplication {
     pub(super) fn distribute(&mut self, notices: &mut Notices) {
         let venue = &self.service.venue;
         if !venue.changes().is_empty() {
-            let (listeners, dispatcher) = (&self.listeners, &self.dispatcher);
-            let is_wanted = |account| listeners.len_of(account) > 0 || dispatcher.records(account);
+            let (listeners, dispatcher, entry) = (&self.listeners, &self.dispatcher, &self.entry);
+            let is_wanted =
+                |account| listeners.len_of(account) > 0 || dispatcher.records(account) || entry.has_account(account);
             let (engine, views, changes) = (venue.engine(), venue.views(), venue.changes());
             let events = account_events(engine, views, changes, is_wanted, listeners.accounts());
             self.service.venue.clear_changes();
             self.send_or_queue(events, notices);
         }
         self.service.market_data.public_connections.end_command();
+        self.send_entry_data(notices);
     }
 
     fn send_or_queue(&mut self, events: Vec<AccountEvent>, notices: &mut Notices) {
@@ -41,12 +43,13 @@ impl VenueApplication {
             let at_once = if self.private_events.has(account) { 0 } else { left / listeners };
             let later = events.split_off(at_once.min(events.len()));
             if !events.is_empty() {
-                let part = EventPart { events, to: self.listeners.of(account).collect(), is_first: true };
+                let part = EventPart { account, events, to: self.listeners.of(account).collect(), is_first: true };
                 left -= self.send_private_events(&part, notices).min(left);
             }
             if !self.private_events.push(account, later, self.clock.monotonic_ns()) {
                 warn!(account = account.0, "too many changes of an account wait to be sent");
                 self.dispatcher.forget_recorded(account);
+                self.entry.lose_reports(account, notices);
                 self.end_listeners(account, |_, _| true, notices);
             }
         }
@@ -76,13 +79,14 @@ impl VenueApplication {
 
     /// Sends changes of one account to connections of it. Returns the cost in notices.
     fn send_private_events(&mut self, part: &EventPart, notices: &mut Notices) -> usize {
-        let EventPart { events, to, is_first } = part;
+        let EventPart { account, events, to, is_first } = part;
         let venue = &self.service.venue;
         let (engine, views) = (venue.engine(), venue.views());
         let mut output =
             ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
         if *is_first {
             self.dispatcher.record(engine, events);
+            self.entry.report(*account, events, (engine, views), output.notices);
         }
         // A merged channel collects each change, and sends nothing yet.
         let (mut sent, cost) = (0, events.len() * (1 + to.len()));

@@ -24,7 +24,7 @@ pub use instrument::{
     currency, instrument, instrument_kind, is_of_currency, is_of_family, phase_state, settlement_name,
 };
 pub use off_book::{OffBookFacts, ReportFacts, off_book, off_book_trades, trade_report};
-pub use order::{OrderMoment, order, order_type_name};
+pub use order::{OrderMoment, cancel_reason_name, order, order_type_name};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
 use pitwire_projections::LOTS_PER_TICK_ONE;
 pub use session::{AuctionFacts, Curve, Curves, SessionFacts, StatisticsFacts, auction, session, statistics};
@@ -115,7 +115,7 @@ pub(crate) fn turnover(spec: &InstrumentSpec, lots: u64, tick_lots: u128) -> Dec
 }
 
 /// Average price with six more decimals than the tick, from the sum of price × lots.
-pub(crate) fn average_price(spec: &InstrumentSpec, tick_lots: u128, lots: Lots) -> Decimal {
+pub fn average_price(spec: &InstrumentSpec, tick_lots: u128, lots: Lots) -> Decimal {
     let sum = i128::try_from(tick_lots).unwrap_or(i128::MAX).saturating_mul(spec.tick.mantissa);
     let places = spec.tick.scale + 6;
     let shifted = i128::from(lots.0).saturating_mul(10_i128.pow(u32::from(spec.tick.scale)));

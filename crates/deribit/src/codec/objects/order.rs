@@ -136,7 +136,7 @@ fn amounts(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
 }
 
 /// The dialect's nearest word for a reason. Expiries at a session change use the rulebook's word.
-pub(super) const fn cancel_reason_name(reason: CancelReason) -> &'static str {
+pub const fn cancel_reason_name(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Requested => "user_request",
         CancelReason::ImmediateRemainder => "immediate_or_cancel",
