@@ -155,7 +155,11 @@ def nines(curves: Mapping[str, Sequence[tuple[float, float]]], floor: Mapping[fl
 
 
 def shifts(result: TimedResult, reference: str) -> str:
-    """Difference to the reference at each quantile, with simultaneous 95 % bands."""
+    """Difference to the reference at each decile, with simultaneous 95 % bands.
+
+    The axis is linear inside the margin and logarithmic outside: the bands of the last deciles are
+    often a hundred times as wide as the others.
+    """
     pairs = [p for p in result.comparison.pairs if reference in (p.a, p.b)]
     look = styles([level.connector for level in result.comparison.levels])
     columns = min(3, len(pairs))
@@ -176,6 +180,7 @@ def shifts(result: TimedResult, reference: str) -> str:
         axes.fill_between(q[kept], low[kept], high[kept], color=look[other][0], alpha=0.25, linewidth=0)
         axes.plot(q[kept], values[kept, 0], color=look[other][0], linewidth=1.4)
         axes.set_title(other, fontsize=8)
+        axes.set_yscale("symlog", linthresh=margin)
         time_axis(axes.yaxis, log=False)
     for axes in list(grid.flat)[len(pairs) :]:
         axes.set_visible(False)
@@ -265,6 +270,9 @@ def cost_curves(timed: Sequence[TimedResult]) -> str:
         axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, label=connector)
     rate_axis(axes, ordered)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel("CPU, µs per message")
     legend(axes)
     return svg(figure)

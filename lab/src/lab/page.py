@@ -149,6 +149,12 @@ def span(values: Sequence[float]) -> str:
     return f"{low} µs" if low == high else f"{low} to {high} µs"
 
 
+def p_at_most(values: Sequence[float]) -> str:
+    """The largest of several p values: "p at most 0.0231" or "p < 0.0001"."""
+    text = p_value(max(values))
+    return f"p {text}" if text.startswith("<") else f"p at most {text}"
+
+
 # Sections
 
 
@@ -335,16 +341,16 @@ def latency_claims(result: TimedResult) -> list[Claim]:
         )
     ]
     if higher:
+        noun = f"median of {higher[0]} is" if len(higher) == 1 else f"medians of {listed(higher)} are"
         pairs = [pair_of(result, lowest, name) for name in higher]
         shifts = [seen_from(pair, name) for pair, name in zip(pairs, higher, strict=True)]
         low = us(min(interval.low for _, interval in shifts))
         high = us(max(interval.high for _, interval in shifts))
         claims.append(
             Claim(
-                f"At {rate}, the medians of {listed(higher)} are higher than that of {lowest}, by "
-                f"{span([shift for shift, _ in shifts])}.",
-                f"Hodges-Lehmann shifts; all 95 % intervals lie in {low} to {high} µs; p at most "
-                f"{p_value(max(pair.p_difference for pair in pairs))}, adjusted by Holm",
+                f"At {rate}, the {noun} higher than that of {lowest}, by {span([shift for shift, _ in shifts])}.",
+                f"Hodges-Lehmann shifts; all 95 % intervals lie in {low} to {high} µs; "
+                f"{p_at_most([pair.p_difference for pair in pairs])}, adjusted by Holm",
             )
         )
     equal = [pair for pair in result.comparison.pairs if pair.verdict == "equivalent"]
@@ -354,8 +360,8 @@ def latency_claims(result: TimedResult) -> list[Claim]:
         claims.append(
             Claim(
                 f"At {rate}, {len(equal)} of {count} pairs are equivalent within ±{margin} µs{shown}.",
-                "two one-sided paired t tests and the 90 % interval of the bootstrap, p at most "
-                f"{p_value(max(pair.p_equivalence for pair in equal))}, adjusted by Holm",
+                "two one-sided paired t tests and the 90 % interval of the bootstrap; "
+                f"{p_at_most([pair.p_equivalence for pair in equal])}, adjusted by Holm",
             )
         )
     return claims
@@ -439,9 +445,7 @@ def goal_claims(results: Results) -> list[Claim]:
                 f"connector. {goal.verdict.capitalize()}. Hardest to match: {goal.other}, {us(goal.value)} µs "
                 f"({low} to {high})."
             )
-            support = (
-                f"two one-sided tests, the upper side: 90 % interval and paired t tests, p at most {p_value(goal.p)}"
-            )
+            support = f"two one-sided tests, the upper side: 90 % interval and paired t tests, {p_at_most([goal.p])}"
         else:
             ends = f"{goal.value:.2f} ({goal.interval.low:.2f} to {goal.interval.high:.2f})"
             figure = "CPU time per message" if goal.kind == "cpu" else "throughput"

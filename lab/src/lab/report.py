@@ -217,7 +217,8 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         item(key, f"{key}-nines", caption, figures.nines(drawn.ecdf, floor))
         reference = by_median(result)[0].connector
         if len(result.comparison.levels) > 1:
-            caption = f"Shift to {reference} at the deciles, with simultaneous 95 % bands. Shaded: the margin. "
+            caption = f"Shift to {reference} at the deciles, with simultaneous 95 % bands. "
+            caption += "Shaded: the margin, where the axis is linear. "
             item(key, f"{key}-shift", f"{caption}{which}{origin}", figures.shifts(drawn, reference))
         caption = f"Classic box plots; whiskers at 1.5 IQR. {origin}"
         item(key, f"{key}-boxes", caption, figures.boxes(result.five_numbers))
