@@ -31,7 +31,9 @@ export async function judge(target, view, sizes = ['desktop']) {
       await target.evaluate(endTransitions);
       // The content security policy forbids foreign scripts, but not evaluated ones.
       await target.evaluate(`${AXE};0`);
-      const { violations } = await target.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+      const { violations } = await target.evaluate(() =>
+        globalThis.axe.run(document, { resultTypes: ['violations'] }),
+      );
       const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
       assert.deepEqual(found, [], `${view}, ${size}, ${theme}`);
       await picture(target, `axe-${view}-${size}-${theme}`);

@@ -84,7 +84,7 @@ test('a slow run shows its progress and is stopped', async () => {
   await field('Duration in venue time').fill('24');
   await field('Unit').selectOption('hours');
   await field('Instruments').fill('BTC_USDC');
-  await field('Speed, venue seconds a second').fill('10');
+  await field('Speed, × real time').fill('10');
   await form().getByRole('button', { name: 'Start' }).click();
   const running = await until(async () => {
     const one = await newest();
