@@ -28,3 +28,4 @@ mod scopes;
 mod sessions;
 mod terms;
 mod texts;
+mod typed;

@@ -1,9 +1,6 @@
 //! Typed requests: they have the checks and effects of their JSON methods.
 
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod common;
-
-use common::{ALICE, World};
+use crate::common::{ALICE, World};
 use pitwire_deribit::codec::RpcError;
 use pitwire_deribit::{
     AmendRequest, AnswerProgress, OrderRequest, RequestContext, RequestedTif, RequestedType, Session, Transport,
