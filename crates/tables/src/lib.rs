@@ -2,9 +2,10 @@
 //!
 //! Does        buffer one row group, compress it with Snappy, and write it to any `Write`.
 //! Holds       every column may be null. Texts are UTF-8, times TIMESTAMP(MILLIS, UTC), decimals
-//!             DECIMAL(38, scale) in sixteen bytes, counts unsigned INT. Wide integers and times
-//!             are stored as differences, because most of them grow from row to row. Texts have no
-//!             smallest and largest value: each row group has nearly the same.
+//!             DECIMAL(38, scale) in sixteen bytes, counts unsigned INT. Integers and times are
+//!             stored as differences: most wide ones grow from row to row, and the others are so
+//!             small that a dictionary would only cost time. Texts have no smallest and largest
+//!             value: each row group has nearly the same.
 //! Leaves out  files, names and directories: the callers differ in how a file becomes visible.
 //! Start at    [`ParquetTable`].
 
@@ -30,6 +31,8 @@ const NANOS_PER_MILLI: i64 = 1_000_000;
 /// Size of a page in bytes. The writer makes a new buffer for each page. Buffers of this size come
 /// from the free lists of the allocator, and larger ones from fresh pages of the kernel.
 const PAGE_BYTES: usize = 1 << 16;
+/// Values of a column that are written at once: half a page of wide integers.
+const VALUES_AT_ONCE: usize = 4096;
 /// Texts that are written at once. Their descriptors fit into the first cache of a core.
 const TEXTS_AT_ONCE: usize = 512;
 /// Digits of a decimal column.
@@ -158,9 +161,10 @@ impl<W: Write + Send> ParquetTable<W> {
             WriterProperties::builder()
                 .set_compression(Compression::SNAPPY)
                 .set_data_page_size_limit(PAGE_BYTES)
+                .set_write_batch_size(VALUES_AT_ONCE)
                 .set_statistics_enabled(EnabledStatistics::Chunk),
             |properties, (name, column_type)| match column_type {
-                ColumnType::U64 | ColumnType::I64 | ColumnType::Time => {
+                ColumnType::U32 | ColumnType::U64 | ColumnType::I64 | ColumnType::Time => {
                     let column = ColumnPath::from(*name);
                     properties
                         .set_column_dictionary_enabled(column.clone(), false)
@@ -307,14 +311,18 @@ fn write_column<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// Returns the float that is nearest to a number.
+/// HOT. Returns the float that is nearest to a number.
 #[allow(clippy::cast_precision_loss)]
 fn nearest_float(number: Decimal) -> f64 {
     /// Up to here, integers and powers of ten are exact floats, and one division rounds correctly.
-    const EXACT: u128 = 1 << 53;
-    const EXACT_SCALE: u8 = 22;
-    if number.mantissa.unsigned_abs() <= EXACT && number.scale <= EXACT_SCALE {
-        return number.mantissa as f64 / 10_f64.powi(i32::from(number.scale));
+    const EXACT: u64 = 1 << 53;
+    const TENS: [f64; 23] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
+        1e20, 1e21, 1e22,
+    ];
+    let mantissa = i64::try_from(number.mantissa).ok().filter(|mantissa| mantissa.unsigned_abs() <= EXACT);
+    if let Some((mantissa, one)) = mantissa.zip(TENS.get(usize::from(number.scale))) {
+        return mantissa as f64 / one;
     }
     // The text of a decimal is a valid number.
     number.to_string().parse().unwrap_or(f64::NAN)
