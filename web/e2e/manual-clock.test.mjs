@@ -1,6 +1,7 @@
 // A venue whose clock moves only when an operator advances it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SIZES, judge } from './axe.mjs';
 import { withVenue } from './stage.mjs';
 import { logIn, until } from './venue.mjs';
 
@@ -34,6 +35,8 @@ test('one click skips to the next session, and the view of the auction opens by 
     async () => (await auction.getAttribute('aria-selected')) === 'true',
     'the view of the auction',
   );
+  await operator.waitForSelector('[data-session="intraday_auction"]');
+  await judge(operator, 'auction', Object.keys(SIZES));
   await skip();
   assert.equal(await session(), 'continuous');
 });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { judge } from './axe.mjs';
 import { BINARY, openBrowser, picture } from './venue.mjs';
 
 let home;
@@ -35,6 +36,13 @@ test('the report follows the theme of the system', async () => {
   assert.equal(await background(), 'rgb(255, 255, 255)');
   await picture(page, 'report-light');
   await page.emulateMedia({ colorScheme: 'dark' });
+});
+
+test('axe finds nothing in either theme', async () => {
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    await judge(page, `report-${colorScheme}`, ['desktop', 'phone']);
+  }
 });
 
 test('on a phone no table of the facts is cut off', async () => {

@@ -532,6 +532,7 @@ test('a narrow screen has it all, and nothing sticks out', async () => {
       await page.screenshot({ path: `${process.env.SCREENSHOTS}/narrow-${width}.png`, fullPage: true });
   }
   await page.setViewportSize({ width: 390, height: 844 });
+  assert.deepEqual(await smallTargets(page), [], 'a finger needs 44 px');
   await page.getByRole('button', { name: 'Sell', exact: true }).last().click();
   await until(
     async () => ticket().getByRole('radio', { name: 'Sell' }).isChecked(),
@@ -540,6 +541,19 @@ test('a narrow screen has it all, and nothing sticks out', async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await api.call('private/cancel_all');
 });
+
+/** What can be pressed and is lower or narrower than 44 px. A box counts with its label. */
+function smallTargets(target) {
+  return target.evaluate(() => {
+    const all = document.querySelectorAll('button, a[href], input, select, textarea, summary, [role="tab"]');
+    const boxes = [...all].map((one) => [one, (one.matches('label > input') && one.closest('label')) || one]);
+    return boxes
+      .filter(([one]) => one.checkVisibility() && getComputedStyle(one).pointerEvents !== 'none')
+      .map(([one, box]) => [one, box.getBoundingClientRect()])
+      .filter(([, { width, height }]) => width > 0 && (width < 43.5 || height < 43.5))
+      .map(([one, { width, height }]) => `${one.outerHTML.slice(0, 120)}: ${width} × ${height} px`);
+  });
+}
 
 test('logging out leaves nothing of the account on screen', async () => {
   await page.getByRole('button', { name: 'Log out' }).click();

@@ -123,7 +123,8 @@ impl Plot<'_> {
             }
             canvas.present()?;
         }
-        Ok(with_page_colours(svg))
+        let axes = [self.y.label, self.x.label].into_iter().filter(|label| !label.is_empty());
+        Ok(for_page(&svg, &axes.collect::<Vec<_>>().join(" against ")))
     }
 
     fn draw(&self, mark: &Mark<'_>, chart: &mut Chart<'_, '_>) -> DrawResult {
@@ -217,17 +218,17 @@ impl Mark<'_> {
     }
 }
 
-/// Replaces the colours of the drawing library by those of the page, which makes the drawing
-/// scale with it too.
-fn with_page_colours(svg: String) -> String {
+/// Replaces the colours of the drawing library by those of the page, and names the drawing for
+/// screen readers.
+fn for_page(svg: &str, name: &str) -> String {
     let (width, height) = SIZE;
     let pairs = Colour::ALL.map(Colour::pair).into_iter().chain([Colour::PAPER]);
-    let svg = pairs.fold(svg, |svg, (RGBColor(red, green, blue), name)| {
+    let svg = pairs.fold(svg.to_owned(), |svg, (RGBColor(red, green, blue), name)| {
         svg.replace(&format!("#{red:02X}{green:02X}{blue:02X}"), name)
     });
     svg.replacen(
         &format!("<svg width=\"{width}\" height=\"{height}\""),
-        &format!("<svg role=\"img\" width=\"{width}\" height=\"{height}\""),
+        &format!("<svg role=\"img\" aria-label=\"{name}\" width=\"{width}\" height=\"{height}\""),
         1,
     )
 }
@@ -257,6 +258,7 @@ mod tests {
         ];
         let svg = Plot { x: axis("seconds"), y: axis("ticks"), marks }.svg().unwrap();
         assert!(!svg.contains("=\"#"), "{svg}");
+        assert!(svg.contains("role=\"img\" aria-label=\"ticks against seconds\""), "{svg}");
         for text in ["bids", "dots", "bars", "band", "theory", "closing_auction", "3,250.00", "seconds", "var(--sell)"]
         {
             assert!(svg.contains(text), "{text}");
