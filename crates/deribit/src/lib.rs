@@ -24,6 +24,7 @@ mod login;
 mod login_failures;
 mod long_answer;
 mod methods;
+mod notice_texts;
 mod notices;
 mod order_filter;
 mod replay_buffer;
@@ -57,6 +58,7 @@ pub use methods::names as method_names;
 pub use methods::typed::{
     AmendRequest, OrderRequest, RequestedTif, RequestedType, TypedAnswer, TypedOutcome, TypedRequest,
 };
+pub use notice_texts::NoticeTexts;
 pub use replay_buffer::RESUMABLE_NS;
 pub use request_clock::RequestClock;
 pub use resume::RESUMED_BYTES;

@@ -9,26 +9,37 @@ use pitwire_model::{AccountId, InstrumentSpec, OrderId, Seq};
 use pitwire_projections::{OrderRecord, UserTrade, Views};
 
 use crate::account_objects::{order_moment, summary_facts, write_position, write_report};
+use crate::notice_texts::NoticeTexts;
 use crate::session::Session;
 use crate::subscription::{FillList, PrivateSubscription, RECORDS_PER_MESSAGE, take_orders};
 
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
+/// Sends the text of an event on a channel, which the function makes if no session has got it.
+type SendText<'a> = dyn FnMut(&str, &dyn Fn() -> Vec<u8>) + 'a;
 
 impl Session {
     /// Sends events to this session's private channels. `send` gets each message. Fills are sent
-    /// before the order state that they lead to.
-    pub fn notify(&mut self, engine: &Engine, views: &Views, events: &[AccountEvent], send: &mut dyn FnMut(&[u8])) {
+    /// before the order state that they lead to. `texts` are those of the same events for other
+    /// sessions.
+    pub fn notify(
+        &mut self,
+        (engine, views): (&Engine, &Views),
+        events: &[AccountEvent],
+        texts: &mut NoticeTexts,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
         let venue = VenueView { engine, views };
         for (&listener, subs) in &mut self.private {
             // If one channel is resumable, all raw channels are sent from the replay buffer, in one
             // order.
             let by_replay = subs.values().any(PrivateSubscription::is_sent_from_replay);
             let mut moves_money = false;
-            for event in events.iter().filter(|event| event.account() == listener) {
+            for (at, event) in events.iter().enumerate().filter(|(_, event)| event.account() == listener) {
+                let mut text = |name: &str, write: &dyn Fn() -> Vec<u8>| send(texts.get(at, name, write));
                 match &event.kind {
-                    AccountEventKind::Fill(fill) => venue.send_trade((subs, by_replay), fill, send),
+                    AccountEventKind::Fill(fill) => venue.send_trade((subs, by_replay), fill, &mut text),
                     AccountEventKind::Order { record, triggers } => {
-                        venue.send_order((subs, by_replay), record, *triggers, send);
+                        venue.send_order((subs, by_replay), record, *triggers, &mut text);
                     }
                     AccountEventKind::Report(report) => venue.send_report(subs, listener, *report, send),
                     AccountEventKind::Money => {}
@@ -85,13 +96,15 @@ pub(crate) struct VenueView<'a> {
 }
 
 impl VenueView<'_> {
-    fn send_trade(self, (subs, by_replay): (&mut Subscriptions, bool), fill: &UserTrade, send: &mut dyn FnMut(&[u8])) {
+    fn send_trade(self, (subs, by_replay): (&mut Subscriptions, bool), fill: &UserTrade, send: &mut SendText<'_>) {
         let Some(market) = self.engine.market(fill.instrument) else { return };
         for (name, sub) in self.listening(subs, by_replay, &market.spec) {
             match &sub.channel {
-                Channel::UserTrades { interval: Interval::Raw, .. } => send(&notification(name, |j| {
-                    j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
-                })),
+                Channel::UserTrades { interval: Interval::Raw, .. } => send(name, &|| {
+                    notification(name, |j| {
+                        j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
+                    })
+                }),
                 Channel::UserTrades { .. } => self.collect(&mut sub.trades, &market.spec, fill),
                 Channel::UserChanges { .. } => self.collect_change(sub, fill),
                 _ => {}
@@ -147,15 +160,17 @@ impl VenueView<'_> {
         (subs, by_replay): (&mut Subscriptions, bool),
         record: &OrderRecord,
         triggers: bool,
-        send: &mut dyn FnMut(&[u8]),
+        send: &mut SendText<'_>,
     ) {
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in self.listening(subs, by_replay, &market.spec) {
             match &sub.channel {
-                Channel::UserOrders { interval: Interval::Raw, .. } => send(&notification(name, |j| {
-                    let moment = objects::OrderMoment { triggers, ..order_moment(self.engine, record) };
-                    objects::order(j, &market.spec, record, moment);
-                })),
+                Channel::UserOrders { interval: Interval::Raw, .. } => send(name, &|| {
+                    notification(name, |j| {
+                        let moment = objects::OrderMoment { triggers, ..order_moment(self.engine, record) };
+                        objects::order(j, &market.spec, record, moment);
+                    })
+                }),
                 Channel::UserOrders { .. } => _ = sub.orders.insert(record.id),
                 Channel::UserChanges { .. } => {
                     sub.changes.entry(record.instrument).or_default().orders.insert(record.id);

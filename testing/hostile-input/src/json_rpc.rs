@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use pitwire_deribit::codec::{Request, RequestId, RpcError};
 use pitwire_deribit::{
-    Access, AnswerProgress, Credential, DispatchOutcome, Dispatcher, RequestClock, RequestContext, Session, Transport,
-    account_events, method_names,
+    Access, AnswerProgress, Credential, DispatchOutcome, Dispatcher, NoticeTexts, RequestClock, RequestContext,
+    Session, Transport, account_events, method_names,
 };
 use pitwire_model::AccountId;
 use pitwire_websocket::{Decoder, IncomingMessage, MessageLimits};
@@ -152,8 +152,9 @@ impl HostileClient {
         let MemoryVenue { engine, views, changes, .. } = &self.venue;
         let accounts = engine.accounts().iter().map(|account| account.spec.id);
         let events = account_events(engine, views, changes, |_| true, accounts);
+        let mut texts = NoticeTexts::for_sessions(self.sessions.len());
         for session in &mut self.sessions {
-            session.notify(engine, views, &events, &mut |text| {
+            session.notify((engine, views), &events, &mut texts, &mut |text| {
                 let notice: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
                 assert_eq!(notice["method"], "subscription", "{}", String::from_utf8_lossy(text));
             });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pitwire_deribit::codec::Request;
 use pitwire_deribit::{
     Access, AccountEvent, AnswerProgress, Authorization, Credential, DispatchOutcome, Dispatcher, Effect, LongAnswer,
-    RequestClock, RequestContext, Session, SignedRequest, Transport, account_events,
+    NoticeTexts, RequestClock, RequestContext, Session, SignedRequest, Transport, account_events,
 };
 use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::{
@@ -251,7 +251,8 @@ impl World {
     pub fn received(&mut self, session: &mut Session) -> Vec<Value> {
         let mut received = Vec::new();
         let MemoryVenue { engine, views, .. } = &self.venue;
-        session.notify(engine, views, &self.events(), &mut |text| received.push(parsed(text)));
+        let mut texts = NoticeTexts::for_sessions(1);
+        session.notify((engine, views), &self.events(), &mut texts, &mut |text| received.push(parsed(text)));
         received
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{World, parsed};
 use pitwire_deribit::codec::Interval;
-use pitwire_deribit::{Effect, Session};
+use pitwire_deribit::{Effect, NoticeTexts, Session};
 use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::VenueNanos;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn received_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut received = Vec::new();
     let MemoryVenue { engine, views, .. } = &world.venue;
     let mut send = |text: &[u8]| received.push(parsed(text)["params"].clone());
-    session.notify(engine, views, &world.events(), &mut send);
+    session.notify((engine, views), &world.events(), &mut NoticeTexts::for_sessions(1), &mut send);
     world.dispatcher.send_resumable(session, engine, views, &mut send);
     received
 }

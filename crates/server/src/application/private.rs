@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_deribit::{AccountEvent, account_events};
+use pitwire_deribit::{AccountEvent, NoticeTexts, account_events};
 use pitwire_model::AccountId;
 use pitwire_net::{CloseCode, ConnectionId, Notices};
 use tracing::warn;
@@ -90,13 +90,14 @@ impl VenueApplication {
         }
         // A merged channel collects each change, and sends nothing yet.
         let (mut sent, cost) = (0, events.len() * (1 + to.len()));
+        let mut texts = NoticeTexts::for_sessions(to.len());
         for id in to {
             let Some(client) = self.clients.get_mut(id) else { continue };
             let mut send = |text: &[u8]| {
                 output.notify(*id, text);
                 sent += 1;
             };
-            client.session.notify(engine, views, events, &mut send);
+            client.session.notify((engine, views), events, &mut texts, &mut send);
             self.dispatcher.send_resumable(&mut client.session, engine, views, &mut send);
             self.private_windows.arm(venue.now());
         }
