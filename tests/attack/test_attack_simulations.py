@@ -58,7 +58,7 @@ def test_member_gets_no_more_than_its_share_of_simulations(data: Path, tries: Ca
             grant = {"grant_type": "client_credentials", "scope": "trade:read account:read"}
             grant |= {"client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
             reader.result("public/auth", grant)
-            assert reader.call(START, {"seconds": 1})["error"]["code"] == 13021
+            assert reader.call(START, {"seconds": 1})["error"]["code"] == 13403
         member.result(START, {"seconds": 86_400})
         run = newest(member, lambda run: run["done"] > 0)["simulation_id"]
         # Further requests start no second process.
