@@ -241,9 +241,11 @@ impl Connection {
         self.share.frames > 0
     }
 
-    /// Says whether new input would be acted on in the next turn, before the busy connections.
+    /// Says whether new input would be acted on in the next turn, and is no part of a flood. One
+    /// request that took long makes no flood: the machine may have been busy.
     pub fn may_ask(&self) -> bool {
-        self.stage == ConnectionStage::Open && !self.is_busy() && !self.input.awaits_response() && self.has_room()
+        let is_free = !self.input.has_many_requests() && !self.input.awaits_response();
+        self.stage == ConnectionStage::Open && is_free && self.has_room()
     }
 
     /// Says whether something was acted on in this turn and nothing is left over.

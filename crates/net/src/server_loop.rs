@@ -473,16 +473,25 @@ impl<A: Application> ServerLoop<A> {
         for at in &lists.asking {
             self.write(*at, &times);
         }
-        let is_behind = self.write_in_parts(&lists.listening, &times);
-        self.notices.set_behind(is_behind);
-        // Answers to busy connections are held back for one turn, never for two in a row.
+        // Answers to busy connections wait for a part of the notices, not for all of them.
+        let begun = self.write_part(&lists.listening, &times);
+        let listening = &lists.listening[begun..];
+        // They are held back for one turn, never for two in a row.
         let may_hold = !self.fairness.held_back && !lists.busy.is_empty();
-        self.fairness.held_back = may_hold && (is_behind || self.has_new_request());
-        if self.fairness.held_back {
+        self.fairness.held_back = may_hold && self.has_new_request();
+        let is_cut = if self.fairness.held_back {
             self.hold_back(&lists.busy);
+            true
         } else {
-            self.write_in_parts(&lists.busy, &times);
-        }
+            self.write_in_parts(&lists.busy, &times)
+        };
+        let is_behind = if !listening.is_empty() && (is_cut || self.has_new_request()) {
+            self.hold_back(listening);
+            true
+        } else {
+            self.write_in_parts(listening, &times)
+        };
+        self.notices.set_behind(is_behind);
         lists.clear();
         self.write_lists = lists;
     }
@@ -499,19 +508,29 @@ impl<A: Application> ServerLoop<A> {
     /// Writes to connections, at least one part of them. Looks at the sockets before each further
     /// part: if a light connection has sent a request meanwhile, the others wait for the next turn.
     /// Returns whether they do.
-    fn write_in_parts(&mut self, list: &[usize], times: &TurnTimes<'_>) -> bool {
-        let mut cost = 0;
-        for (place, at) in list.iter().enumerate() {
-            if cost >= PART_COST {
-                if self.has_new_request() {
-                    self.hold_back(&list[place..]);
-                    return true;
-                }
-                cost = 0;
+    fn write_in_parts(&mut self, mut list: &[usize], times: &TurnTimes<'_>) -> bool {
+        loop {
+            list = &list[self.write_part(list, times)..];
+            if list.is_empty() {
+                return false;
             }
-            cost += self.write(*at, times);
+            if self.has_new_request() {
+                self.hold_back(list);
+                return true;
+            }
         }
-        false
+    }
+
+    /// Writes to the first connections of a list. Returns to how many.
+    fn write_part(&mut self, list: &[usize], times: &TurnTimes<'_>) -> usize {
+        let (mut cost, mut count) = (0, 0);
+        while cost < PART_COST
+            && let Some(at) = list.get(count)
+        {
+            cost += self.write(*at, times);
+            count += 1;
+        }
+        count
     }
 
     /// Looks at the sockets. Returns whether a connection has sent something that comes next: what

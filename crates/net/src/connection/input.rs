@@ -41,6 +41,8 @@ pub(super) struct Input {
     /// Time spent on these requests, in nanoseconds.
     spent_ns: u64,
     is_flood: bool,
+    /// It is a flood by the number of its requests, and not only by their time.
+    has_many: bool,
 }
 
 impl Input {
@@ -48,6 +50,11 @@ impl Input {
     /// left over until all of it was read.
     pub fn is_busy(&self) -> bool {
         self.has_left_over() || self.is_flood
+    }
+
+    /// Says whether the connection asks so much that new input of it is nothing special.
+    pub fn has_many_requests(&self) -> bool {
+        self.has_left_over() || self.has_many
     }
 
     pub fn has_left_over(&self) -> bool {
@@ -68,7 +75,8 @@ impl Input {
     pub fn note_acted_on(&mut self, requests: usize, spent_ns: u64) {
         self.acted_on += requests;
         self.spent_ns += spent_ns;
-        self.is_flood = self.acted_on > FRAMES_AT_A_TIME || self.spent_ns > SHARE_NS;
+        self.has_many = self.acted_on > FRAMES_AT_A_TIME;
+        self.is_flood = self.has_many || self.spent_ns > SHARE_NS;
         if !self.has_left_over() {
             (self.acted_on, self.spent_ns) = (0, 0);
         }

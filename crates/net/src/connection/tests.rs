@@ -225,6 +225,20 @@ fn a_connection_that_asks_little_is_served_first_and_a_flood_every_other_turn() 
 }
 
 #[test]
+fn new_input_counts_after_a_slow_request_and_not_in_a_flood() {
+    let mut two = TwoPeers::new();
+    two.bench.app.works_ns = SHARE_NS;
+    two.send(0, 1);
+    assert_eq!(two.turn(u64::MAX), [0]);
+    let connection = &two.table.connections[0];
+    assert!(connection.is_busy() && connection.may_ask());
+    two.bench.app.works_ns = 0;
+    two.send(0, FRAMES_AT_A_TIME + 1);
+    assert_eq!(two.turn(u64::MAX).len(), FRAMES_AT_A_TIME + 1);
+    assert!(!two.table.connections[0].may_ask());
+}
+
+#[test]
 fn a_connection_that_waits_to_be_written_to_delays_no_request() {
     let mut two = TwoPeers::new();
     let waiting = &mut two.table.connections[0];
