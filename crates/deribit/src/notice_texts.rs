@@ -1,7 +1,7 @@
 //! Texts of raw private notices, which the sessions of an account share.
 //!
 //! Does        writes the notice of an event on a channel once, however many sessions get it.
-//! Holds       at most about [`MAX_BYTES`], for as long as one part of an account's events is sent.
+//! Holds       at most about [`MAX_BYTES`], while one part of an account's events is sent.
 //! Start at    [`NoticeTexts::get`].
 
 use std::collections::BTreeMap;
