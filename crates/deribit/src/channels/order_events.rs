@@ -14,66 +14,31 @@ use std::collections::BTreeMap;
 
 use pitwire_engine::Engine;
 use pitwire_model::{Event, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TradeSeq, VenueNanos};
-use pitwire_order_feed::{BookBuilder, Letter, MitchMessage, MitchPrice, OrderFeedEncoder, OrderModify, UnitMessages};
+use pitwire_order_feed::{Letter, MitchMessage, MitchPrice, OrderModify, VisibleChanges};
 
 use crate::codec::{Json, objects};
 use pitwire_delivery::ChannelId;
 
-/// A message about an instrument, and the displayed quantity of its order afterwards.
-type OrderChange = (InstrumentId, MitchMessage, u32);
-
 #[derive(Debug)]
 pub(super) struct OrderEvents {
-    encoder: OrderFeedEncoder,
-    books: BookBuilder,
+    visible: VisibleChanges,
     pub feeds: BTreeMap<InstrumentId, ChannelId>,
-    changes: Vec<OrderChange>,
-    /// Encoded messages of one command; kept for its memory.
-    encoded: Vec<u8>,
 }
 
 impl OrderEvents {
     /// Starts with the displayed orders of all instruments.
     pub fn start(engine: &Engine, at: VenueNanos) -> OrderEvents {
-        let mut encoded = Vec::new();
-        let encoder = OrderFeedEncoder::start(engine, at, &mut encoded);
-        let (books, feeds) = (BookBuilder::default(), BTreeMap::new());
-        let mut events = OrderEvents { encoder, books, feeds, changes: Vec::new(), encoded };
-        events.apply();
-        events
+        OrderEvents { visible: VisibleChanges::start(engine, at), feeds: BTreeMap::new() }
     }
 
     /// HOT. Takes the events of one command.
     pub fn observe(&mut self, at: VenueNanos, events: &[Event], engine: &Engine) {
-        self.encoded.clear();
-        self.encoder.observe(at, events, engine, &mut self.encoded);
-        self.apply();
-    }
-
-    fn apply(&mut self) {
-        self.changes.clear();
-        for message in UnitMessages::of(&self.encoded).flatten() {
-            let order = order_of(&message);
-            let before = order.and_then(|id| self.books.order(id));
-            let is_applied = self.books.apply(&message).is_ok();
-            debug_assert!(is_applied, "the encoder's own messages fit: {message:?}");
-            let after = order.and_then(|id| self.books.order(id));
-            let instrument = match &message {
-                MitchMessage::HiddenTrade(trade) => Some(trade.instrument_id),
-                MitchMessage::AuctionTrade(trade) => Some(trade.instrument_id),
-                MitchMessage::BookClear(clear) => Some(clear.instrument_id),
-                _ => before.or(after).map(|(instrument, _)| instrument),
-            };
-            if let Some(instrument) = instrument {
-                let displayed = after.map_or(0, |(_, order)| order.quantity);
-                self.changes.push((InstrumentId(instrument), message, displayed));
-            }
-        }
+        self.visible.observe(at, events, engine);
     }
 
     /// Returns whether the last command changed an instrument's orders or traded.
     pub fn has_changes(&self, instrument: InstrumentId) -> bool {
-        self.changes.iter().any(|(of, ..)| *of == instrument)
+        self.visible.of(instrument).next().is_some()
     }
 
     /// Writes all displayed orders of an instrument.
@@ -82,7 +47,7 @@ impl OrderEvents {
             head(j, "snapshot", spec, at);
             for (key, side) in [("bids", Side::Buy), ("asks", Side::Sell)] {
                 j.key(key).array(|j| {
-                    for order in self.books.orders(spec.id.0, side) {
+                    for order in self.visible.orders(spec.id, side) {
                         j.array(|j| {
                             j.quoted_uint(order.id).decimal(spec.price(ticks(spec, order.price)));
                             j.decimal(spec.amount(Lots(u64::from(order.quantity))));
@@ -98,8 +63,8 @@ impl OrderEvents {
         j.object(|j| {
             head(j, "change", spec, at);
             j.key("events").array(|j| {
-                for (_, message, displayed) in self.changes.iter().filter(|(instrument, ..)| *instrument == spec.id) {
-                    j.object(|j| write_change(j, spec, message, *displayed));
+                for change in self.visible.of(spec.id) {
+                    j.object(|j| write_change(j, spec, &change.message, change.displayed));
                 }
             });
         });
@@ -152,17 +117,6 @@ fn write_change(j: &mut Json<'_>, spec: &InstrumentSpec, message: &MitchMessage,
         _ => {
             j.key("action").string("clear");
         }
-    }
-}
-
-fn order_of(message: &MitchMessage) -> Option<u64> {
-    match message {
-        MitchMessage::OrderAdd(add) => Some(add.order_id),
-        MitchMessage::OrderDelete(delete) => Some(delete.order_id),
-        MitchMessage::OrderModify(modify) => Some(modify.order_id),
-        MitchMessage::OrderExecution(execution) => Some(execution.order_id),
-        MitchMessage::PricedExecution(execution) => Some(execution.order_id),
-        _ => None,
     }
 }
 
