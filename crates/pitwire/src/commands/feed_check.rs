@@ -17,10 +17,8 @@ const EXAMPLES: &str = "What each figure means: docs/order-feed.md.
 Examples:
   pitwire feed-check --lines 127.0.0.1:9100,127.0.0.1:9101 --recovery 127.0.0.1:9102
       the feed of `pitwire up --order-feed` with the same addresses, for ten seconds
-  pitwire feed-check --lines 239.1.1.1:9100 --recovery 10.0.0.5:9102 --seconds 60 --json
-      one multicast line for a minute, as one JSON object
-  pitwire feed-check --lines 127.0.0.1:9100 --recovery 127.0.0.1:9102 --encoding itch
-      the feed of `pitwire up --order-feed-encoding itch`";
+  pitwire feed-check --lines 239.1.1.1:9100 --recovery 10.0.0.5:9102 --encoding itch --json
+      one multicast line of `pitwire up --order-feed-encoding itch`, as one JSON object";
 
 /// Interval in which the check looks at the clock and at Ctrl-C.
 const POLL: Duration = Duration::from_millis(100);
