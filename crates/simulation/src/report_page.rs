@@ -37,7 +37,7 @@ pub fn page(title: &str, figures: &RunFigures) -> PlotResult {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\n\
-         <style>{STYLE}</style><script>{SCRIPT}</script>\n<h1>{title}</h1>\n<p>{} of venue time, {} instruments, \
+         <style>{STYLE}</style><script>{SCRIPT}</script>\n<main><h1>{title}</h1>\n<p>{} of venue time, {} instruments, \
          {} trades. Times count from the start of the run. Spread, depth, volatility and returns are measured in \
          continuous trading only. All figures as numbers: <code>report.json</code>.</p>\n",
         clock(figures.seconds),
@@ -50,7 +50,7 @@ pub fn page(title: &str, figures: &RunFigures) -> PlotResult {
         section(&mut out, instrument, at < OPEN)?;
     }
     out.push_str(SOURCES);
-    out.push_str("</html>\n");
+    out.push_str("</main></html>\n");
     Ok(out)
 }
 
@@ -124,7 +124,7 @@ fn summary(out: &mut String, figures: &RunFigures) {
 }
 
 fn figure(out: &mut String, caption: &str, svg: &str, reading: &str) {
-    let _ = writeln!(out, "<figure><h4>{caption}</h4>{svg}<figcaption>{reading}</figcaption></figure>");
+    let _ = writeln!(out, "<figure><h3>{caption}</h3>{svg}<figcaption>{reading}</figcaption></figure>");
 }
 
 fn flow(out: &mut String, figures: &FlowFigures) -> Result<(), Box<dyn Error>> {
