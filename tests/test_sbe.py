@@ -226,7 +226,12 @@ def test_elected_stop_is_reported_before_its_fill(venue: Venue, a: SbeClient, b:
 
 def test_venue_sends_heartbeats_and_ends_a_silent_client(venue: Venue) -> None:
     with SbeClient(sbe_address(venue)) as client:
-        client.send("Logon", clientId="demo-a", secret="demo-a-secret", heartbeatS=1)
+        logged_on(client, DEMO_B)
+        client.send("Logout")
+        while client.receive()[0] != "Logout":
+            pass
+    with SbeClient(sbe_address(venue)) as client:
+        client.send("Logon", clientId="demo-b", secret="demo-b-secret", heartbeatS=1)
         names = []
         while not names or names[-1][0] != "Logout":
             length, _ = struct.unpack(">IH", client.exactly(6))

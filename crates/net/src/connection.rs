@@ -625,8 +625,11 @@ impl Connection {
                 self.outbox.push_answer(bytes, now);
                 self.end_put_off();
             }
-            // What is newer than the answer must not come before it.
-            NoticeKind::Notice if self.input.awaits_response() => self.outbox.defer_notice(bytes),
+            // What is newer than the answer must not come before it. The messages of a byte stream
+            // have numbers, so they keep their order.
+            NoticeKind::Notice if self.input.awaits_response() && self.is_websocket() => {
+                self.outbox.defer_notice(bytes);
+            }
             NoticeKind::Notice => self.outbox.push_notice(bytes),
             NoticeKind::End => {
                 if self.is_websocket() {

@@ -84,7 +84,7 @@ impl Notices {
     }
 
     /// Puts off the answer to the message that is being acted on. Until [`Self::reply_late`] the
-    /// connection acts on nothing more, and what is sent to it waits.
+    /// connection acts on nothing more, and what is sent to a WebSocket waits.
     pub fn put_off(&mut self, id: ConnectionId) {
         self.put_off.insert(id);
     }
