@@ -98,7 +98,7 @@ fn summary(out: &mut String, figures: &RunFigures) {
         out.push_str("</tbody></table>\n");
     }
     out.push_str(
-        "<table class=\"numbers\"><thead><tr><th>instrument</th><th>trades</th><th>lots</th><th>mean spread, ticks</th>\
+        "<table class=\"numbers\" tabindex=\"0\"><thead><tr><th>instrument</th><th>trades</th><th>lots</th><th>mean spread, ticks</th>\
          <th>95 % spread</th><th>lots at the touch</th><th>volatility 1 s, ticks/√s</th><th>60 s</th></tr></thead><tbody>\n",
     );
     for InstrumentReport { figures: one, .. } in &figures.instruments {

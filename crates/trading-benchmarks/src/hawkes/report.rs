@@ -139,9 +139,9 @@ impl HawkesReport {
         // Writing into a String does not fail.
         let _ = write!(
             page,
-            "<div class=\"plots\"><figure><h4>Orders per second by clients</h4>{throughput}<figcaption>A horizontal \
-             line means that further clients cost nothing.</figcaption></figure>\n<figure><h4>Latency by percentile\
-             </h4>{latency}<figcaption>Both axes are logarithmic. A line ends where fewer than 100 values are above \
+            "<div class=\"plots\"><figure><h3>Orders per second by clients</h3>{throughput}<figcaption>A horizontal \
+             line means that further clients cost nothing.</figcaption></figure>\n<figure><h3>Latency by percentile\
+             </h3>{latency}<figcaption>Both axes are logarithmic. A line ends where fewer than 100 values are above \
              it.</figcaption></figure></div>\n<h2>{TABLE_5_TITLE}</h2>\n"
         );
         html_table(&mut page, &TABLE_5_HEAD, &table_5());
