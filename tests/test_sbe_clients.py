@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -211,7 +211,8 @@ class Garbage:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            with connection:
+            # A client may close the connection before it has read everything.
+            with connection, suppress(OSError):
                 connection.recv(65_535)
                 connection.sendall(answer)
                 connection.shutdown(socket.SHUT_WR)
