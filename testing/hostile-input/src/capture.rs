@@ -69,7 +69,9 @@ impl Read for Pieces<'_> {
 
 /// Checks that a capture from a pipe has the messages of a file.
 fn check_pieces(capture: &[u8]) {
-    assert_eq!(read(capture), read(Pieces(capture)), "a pipe has what a file has");
+    // A block that claims more than 16 MiB is malformed in a pipe, and cut off in a short file.
+    let without_end = |(messages, counts)| (messages, CaptureCounts { is_cut_off: false, ..counts });
+    assert_eq!(without_end(read(capture)), without_end(read(Pieces(capture))), "a pipe has what a file has");
 }
 
 /// IP packets of the input. The length precedes each in two bytes.
