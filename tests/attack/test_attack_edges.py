@@ -113,7 +113,7 @@ def quiet(tmp_path: Path) -> Iterator[Venue]:
 @pytest.mark.attack("order gateway: silent connections, wrong frames, unread answers")
 def test_order_gateway_holds_against_greedy_clients(quiet: Venue, tmp_path: Path, tries: Callable[[int], None]) -> None:
     count, orders = (500, 2_000) if FULL else (16, 500)
-    options = ["--connections", str(2 * count)]
+    options = ["--connections", str(4 * count)]
     with Gateway(tmp_path, quiet.ws_url, *options) as gateway, ExitStack() as stack:
         target = Target(gateway.address, "/ws/api/v2", gateway.process.pid, echoes=False)
         member = stack.enter_context(Ws(gateway.ws_url))
