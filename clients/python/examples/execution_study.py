@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pitwire.envs import MarketState, OptimalExecutionEnv
 
-#: Slices of an episode, and the share that `front_loaded` sends of what is left.
+#: Slices of an episode. `front_loaded` sends this share of the remaining lots in each slice.
 STEPS = 40
 FRONT_SHARE = 0.08
 #: Fewest lots of the bid among those at the best prices, and most slices that `patient` owes.

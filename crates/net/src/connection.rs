@@ -241,8 +241,8 @@ impl Connection {
         self.share.frames > 0
     }
 
-    /// Says whether new input would be acted on in the next turn, and is no part of a flood. One
-    /// request that took long makes no flood: the machine may have been busy.
+    /// Returns true if the next turn would handle new input, and the client is not flooding. A
+    /// single slow request is not a flood: the machine may have been busy.
     pub fn may_ask(&self) -> bool {
         let is_free = !self.input.has_many_requests() && !self.input.awaits_response();
         self.stage == ConnectionStage::Open && is_free && self.has_room()
@@ -625,8 +625,8 @@ impl Connection {
                 self.outbox.push_answer(bytes, now);
                 self.end_put_off();
             }
-            // What is newer than the answer must not come before it. The messages of a byte stream
-            // have numbers, so they keep their order.
+            // A notice that is newer than an answer waits until the answer is sent. A byte stream
+            // needs no wait: its numbered messages leave in order.
             NoticeKind::Notice if self.input.awaits_response() && self.is_websocket() => {
                 self.outbox.defer_notice(bytes);
             }

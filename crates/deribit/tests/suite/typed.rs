@@ -133,7 +133,7 @@ fn typed_order_is_the_json_order() {
         let id = json.result()["order"]["order_id"].as_str().expect("a text").parse().expect("a number");
         assert_eq!(record(&world, typed), record(&world, OrderId(id)), "{more}");
     }
-    // The same client order id is the same order.
+    // Both requests have one client order id, so they name one order.
     let named = OrderRequest { client_order_id: "c-1", ..base };
     let first = enter(&mut world, &mut alice, named.clone()).expect("it is accepted");
     assert_eq!(enter(&mut world, &mut alice, named).expect("it is the first one"), first);

@@ -33,7 +33,7 @@ fn spot_orders_reserve_their_worst_case_cost() {
         ("a sell 101@1000 by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
         ("a sell 101 market by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
         ("a sell 100 market by 2", "a 100 expires", (100_000, 0), (100, 0)),
-        // A market buy needs what the offers ask; lots without an offer cost nothing.
+        // A market buy needs the price of the offers that it meets. Other lots cost nothing.
         ("a buy 999 market by 2", "a 999 expires", (100_000, 0), (100, 0)),
         ("h sell 2@50000, a buy 999 market by 2", "h 2@50000, a 997 expires", (0, 0), (102, 0)),
         ("h sell 3@50000, a buy 999 market by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
@@ -231,7 +231,7 @@ fn mark_stays_within_half_a_percent_of_the_index() {
         (Some((400, 402)), None, 401, 403),
         (Some((1000, 1002)), Some((1002, 1005)), 1001, 1003),
         (Some((1000, 1002)), Some((1020, 1024)), 1001, 1006),
-        (Some((100, 102)), Some((1, 3)), 101, 101), // half a percent of 101 is no tick at all
+        (Some((100, 102)), Some((1, 3)), 101, 101), // half a percent of 101 is below one tick
     ] {
         let mut engines = EnginePair::new(100, 100);
         let mut id = 0;

@@ -333,7 +333,7 @@ fn every_truncation_is_refused() {
         let bytes = record(&stamped);
         for length in 0..bytes.len() {
             assert_eq!(decode_command(&bytes[..length]), Err(DecodeError::Truncated { at: length }), "{name}");
-            // The same with a length that fits the rest: then the body is too short.
+            // The stated length is right here, but the body is too short for its command.
             let mut shorter = bytes[..length].to_vec();
             if let Some(field) = shorter.first_chunk_mut::<4>() {
                 *field = u32::try_from(length).unwrap().to_le_bytes();

@@ -52,7 +52,7 @@ impl Input {
         self.has_left_over() || self.is_flood
     }
 
-    /// Says whether the connection asks so much that new input of it is nothing special.
+    /// Returns true if requests already wait here, so new input needs no early look.
     pub fn has_many_requests(&self) -> bool {
         self.has_left_over() || self.has_many
     }
