@@ -17,7 +17,7 @@ use pitwire_client::{
     Settings, Side, Trader, Value, VenueConnection,
 };
 use pitwire_random::SplitMix64;
-use pitwire_relay::{FaultKind, FaultProxy, FaultScript, Upstream};
+use pitwire_relay::{FaultProxy, FaultScript, Injector, Upstream};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -226,7 +226,7 @@ async fn run_script(venue: &Venue, observer: &VenueConnection, other: &VenueConn
     for connection in [observer, other] {
         connection.call("private/cancel_all", &json!({})).await.unwrap();
     }
-    FaultKind::ALL.into_iter().map(|kind| proxy.counts().faults(kind)).sum()
+    Injector::Relay.kinds().iter().map(|kind| proxy.counts().faults(*kind)).sum()
 }
 
 #[test]

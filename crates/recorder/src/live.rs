@@ -12,7 +12,6 @@ mod arrivals;
 mod compression;
 mod connection;
 mod envelope;
-mod faults;
 mod plain;
 mod relay;
 mod shared;
@@ -29,7 +28,7 @@ use std::thread::JoinHandle;
 pub use arrivals::{ArrivalLaw, MessageTimes};
 pub use compression::STORED_HEADER_BYTES;
 pub use envelope::ENVELOPE_BYTES;
-pub use faults::{FaultKind, FaultScript};
+pub use pitwire_fault_script::{FaultScript, Injector};
 pub use plain::PlainFeed;
 pub use shared::{LiveConfig, LiveReport, SourceFactory};
 

@@ -8,13 +8,14 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pitwire_client::{Credentials, Error};
 use pitwire_failure::Failure;
+use pitwire_fault_script::{FaultScript, Injector};
 use pitwire_net::listen_options::{self, listen};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_net::stop_signals;
 use pitwire_terminal::output::say;
 use tracing::info;
 
-use crate::faults::{FaultKind, FaultProxy, FaultScript};
+use crate::faults::FaultProxy;
 use crate::serving::{Form, RelayServer, ServeOptions};
 use crate::upstream::Upstream;
 
@@ -169,7 +170,7 @@ impl Relay {
                 Failure::usage(format!("cannot read {faults}: {error}"))
                     .remedy("give --faults a script (docs/relay.md), or the word random")
             })?;
-            FaultScript::parse(&text, self.seed).map_err(|error| {
+            FaultScript::parse(Injector::Relay, &text, self.seed).map_err(|error| {
                 Failure::usage(format!("{faults} is not a fault script: {error}"))
                     .remedy("docs/relay.md describes its rules")
             })?
@@ -187,16 +188,16 @@ impl Relay {
     fn report(&self, proxy: &FaultProxy) {
         let counts = proxy.counts();
         let (connections, messages) = (counts.connections(), counts.messages());
-        let faults = FaultKind::ALL.map(|kind| (kind.name(), counts.faults(kind)));
+        let faults = Injector::Relay.kinds().iter().map(|kind| (kind.name(), counts.faults(*kind)));
         if self.json {
             let faults: serde_json::Map<String, serde_json::Value> =
-                faults.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+                faults.map(|(name, count)| (name.to_owned(), count.into())).collect();
             let figures = serde_json::json!({"connections": connections, "messages": messages, "faults": faults});
             say(&figures.to_string());
             return;
         }
         let faults: Vec<String> =
-            faults.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}")).collect();
+            faults.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}")).collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
         say(&format!("{messages} messages on {connections} connections; faults: {faults}"));
     }

@@ -9,7 +9,7 @@
 //!             3. memory per connection is bounded: a reader that stops also stops its sender.
 //! Leaves out  compression: the relay removes the offer of a client, because a dropped message
 //!             would spoil those behind it.
-//! Start at    [`Relay`], the command; [`FaultProxy::start`] and [`FaultScript::parse`].
+//! Start at    [`Relay`], the command; [`FaultProxy::start`].
 
 mod command;
 mod faults;
@@ -18,6 +18,7 @@ mod serving;
 mod upstream;
 
 pub use command::Relay;
-pub use faults::{FaultCounts, FaultKind, FaultProxy, FaultScript};
+pub use faults::{FaultCounts, FaultProxy};
 pub use front::{Refusal, answer, read_request};
+pub use pitwire_fault_script::{FaultScript, Injector};
 pub use upstream::{Upstream, UpstreamSocket};

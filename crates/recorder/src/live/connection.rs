@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use pitwire_fault_script::{Direction, Fault, FaultKind, MessagePlace};
 use pitwire_net::monotonic_ns;
 use pitwire_websocket::{
     CloseCode, Decoder, Deflater, HandshakeAnswer, IncomingMessage, MessageLimits, Opcode, Policy, write_close,
@@ -20,7 +21,6 @@ use pitwire_websocket::{
 use super::arrivals::{ArrivalLaw, DueTimes, MessageTimes};
 use super::compression::{self, RSV1, STORED_HEADER_BYTES};
 use super::envelope;
-use super::faults::{Fault, FaultKind};
 use super::relay::RelayNext;
 use super::shared::{STOP_CHECK, SharedFeed, late_histogram, nanos, realtime_ns};
 use super::truth::{TruthRow, TruthWriter};
@@ -184,7 +184,7 @@ impl<'a> LiveConnection<'a> {
             match self.shared.relayed.wait_for(sequence, RELAY_CHECK) {
                 RelayNext::Message(message) => {
                     let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
-                    let fault = self.shared.config.faults.find(sequence, self.number);
+                    let fault = self.fault_of(sequence);
                     let kind = fault.map(|fault| fault.kind);
                     let prepared = self.prepare(sequence, Some(message.at_ns), &message.body, opcode, kind);
                     self.deliver(prepared, fault, &mut BTreeMap::new())?;
@@ -219,7 +219,7 @@ impl<'a> LiveConnection<'a> {
             if due_ns.is_some_and(|due_ns| due_ns < joined_ns) {
                 continue;
             }
-            let fault = self.shared.config.faults.find(sequence, self.number);
+            let fault = self.fault_of(sequence);
             if let Some(fault) = fault.filter(|fault| fault.kind == FaultKind::Stall) {
                 stalled_until_ns = due_ns.unwrap_or_else(monotonic_ns) + nanos(fault.duration);
             }
@@ -253,6 +253,11 @@ impl<'a> LiveConnection<'a> {
             self.send(held)?;
         }
         Ok(())
+    }
+
+    fn fault_of(&self, sequence: u64) -> Option<Fault> {
+        let connection = u64::from(self.number);
+        self.shared.config.faults.find(MessagePlace { connection, direction: Direction::FromVenue, message: sequence })
     }
 
     /// Returns when the next message is due; `None`: at once.
@@ -318,7 +323,13 @@ impl<'a> LiveConnection<'a> {
         let Some(fault) = fault else { return self.send(message) };
         self.tally.faults.push(fault.kind);
         match fault.kind {
-            FaultKind::Stall | FaultKind::Rubbish | FaultKind::OmitTime => self.send(message),
+            // The parser accepts the last three only for a relay.
+            FaultKind::Stall
+            | FaultKind::Rubbish
+            | FaultKind::OmitTime
+            | FaultKind::Reorder
+            | FaultKind::Cut
+            | FaultKind::Refuse => self.send(message),
             FaultKind::Drop => {
                 self.log(&message, None, None);
                 Ok(())

@@ -9,10 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
+use pitwire_fault_script::{FaultKind, FaultScript, Injector};
 use pitwire_net::{ServerConfig, monotonic_ns};
 
 use super::arrivals::MessageTimes;
-use super::faults::{FaultKind, FaultScript};
 use super::relay::RelayLog;
 use crate::recorder::RecordOptions;
 use crate::trades::MessageSource;
@@ -94,7 +94,7 @@ impl LiveReport {
             connections: 0,
             refused: 0,
             late_ns: late_histogram(),
-            faults: FaultKind::ALL.iter().map(|kind| (*kind, 0)).collect(),
+            faults: Injector::Feed.kinds().iter().map(|kind| (*kind, 0)).collect(),
             failure: None,
         }
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use super::FaultKind;
+use pitwire_fault_script::FaultKind;
 
 const HEADER: &str = "connection,sequence,due_ns,sent_ns,done_ns,bytes,fault\n";
 /// Rows that a connection collects before it hands them to the writer.

@@ -5,14 +5,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::faults::script::FaultKind;
+use pitwire_fault_script::FaultKind;
 
 /// Counters of connections, messages and faults.
 #[derive(Debug)]
 pub struct FaultCounts {
     connections: AtomicU64,
     messages: AtomicU64,
-    faults: [AtomicU64; FaultKind::ALL.len()],
+    faults: [AtomicU64; FaultKind::COUNT],
     is_healed: AtomicBool,
     active_until: Option<Instant>,
 }

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pitwire_fault_script::{Direction, Fault, FaultKind, FaultScript, MessagePlace};
+
 use crate::faults::counts::FaultCounts;
 use crate::faults::messages::RawMessage;
-use crate::faults::script::{Direction, Fault, FaultKind, FaultScript, Place};
 
 /// What leaves next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +94,13 @@ impl DirectionQueue {
                 FaultKind::Reset => self.enqueue(now, Step::End(Vec::new(), End::Reset)),
                 FaultKind::Close => self.enqueue(now, Step::End(Vec::new(), End::CloseFrame)),
                 FaultKind::Silence => self.is_silent = true,
-                FaultKind::Drop | FaultKind::Refuse => {}
+                // `refuse` ends connections, and the parser accepts the last four only for a feed.
+                FaultKind::Drop
+                | FaultKind::Refuse
+                | FaultKind::Stall
+                | FaultKind::Rubbish
+                | FaultKind::BadFrame
+                | FaultKind::OmitTime => {}
             },
         }
         if !message.is_control {
@@ -110,7 +117,7 @@ impl DirectionQueue {
         if !self.counts.is_active() {
             return None;
         }
-        let place = Place { connection: self.connection, direction: self.direction, message: self.number };
+        let place = MessagePlace { connection: self.connection, direction: self.direction, message: self.number };
         let fault = self.script.find(place).filter(|_| !self.is_silent)?;
         self.counts.count(fault.kind);
         Some(fault)
@@ -163,10 +170,12 @@ impl DirectionQueue {
 mod tests {
     use std::time::Duration;
 
+    use pitwire_fault_script::Injector;
+
     use super::*;
 
     fn queue(script: &str) -> DirectionQueue {
-        let script = Arc::new(FaultScript::parse(script, 1).unwrap());
+        let script = Arc::new(FaultScript::parse(Injector::Relay, script, 1).unwrap());
         let counts = Arc::new(FaultCounts::new(script.lasts()));
         DirectionQueue::new(script, counts, 1, Direction::FromVenue)
     }

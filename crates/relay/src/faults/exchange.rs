@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pitwire_fault_script::{Direction, FaultKind, FaultScript};
 use pitwire_net::OriginPolicy;
 use pitwire_websocket::head::{self, Head, HeadLimits, HeadParseResult};
 use pitwire_websocket::{Address, CloseCode, Opcode, write_close, write_masked};
@@ -21,7 +22,6 @@ use tokio::time::{sleep_until, timeout};
 use crate::faults::counts::FaultCounts;
 use crate::faults::direction::{DirectionQueue, End, Step};
 use crate::faults::messages::{MessageSplitter, RawMessage};
-use crate::faults::script::{Direction, FaultKind, FaultScript};
 use crate::front::{Refusal, answer, read_request};
 use crate::upstream::{Upstream, UpstreamSocket};
 

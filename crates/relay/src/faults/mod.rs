@@ -5,8 +5,6 @@ mod direction;
 mod exchange;
 mod messages;
 mod proxy;
-mod script;
 
 pub use counts::FaultCounts;
 pub use proxy::FaultProxy;
-pub use script::{FaultKind, FaultScript};

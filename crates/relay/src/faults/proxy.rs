@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pitwire_fault_script::FaultScript;
 use pitwire_net::OriginPolicy;
 use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::faults::counts::FaultCounts;
 use crate::faults::exchange::{self, ProxyState};
-use crate::faults::script::FaultScript;
 use crate::upstream::Upstream;
 
 /// Connections at the same time. A further client is not accepted until one leaves.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pitwire_failure::Failure;
 use pitwire_recorder::live::{
-    ArrivalLaw, ENVELOPE_BYTES, FaultScript, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed,
+    ArrivalLaw, ENVELOPE_BYTES, FaultScript, Injector, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed,
     STORED_HEADER_BYTES,
 };
 use pitwire_recorder::payload_sizes::PayloadSizes;
@@ -214,7 +214,7 @@ impl LiveOptions {
                 .remedy("write the script as contracts/lab-connector.md says")
         };
         let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
-        FaultScript::parse(&text, seed).map_err(bad)
+        FaultScript::parse(Injector::Feed, &text, seed).map_err(bad)
     }
 }
 

@@ -1,8 +1,6 @@
-//! The fault script: which messages and connections suffer which fault.
+//! The rules of a script, and their choice of messages.
 //!
-//! Does        reads the script (TOML), makes one from a seed, and finds the fault of a message.
-//! Holds       the choice depends only on script, seed, connection, direction and message number.
-//! Start at    [`FaultScript::parse`], [`FaultScript::random`] and [`FaultScript::find`].
+//! Start at    [`FaultScript`].
 
 use std::fmt;
 use std::time::Duration;
@@ -10,74 +8,26 @@ use std::time::Duration;
 use pitwire_random::SplitMix64;
 use serde::{Deserialize, Serialize};
 
+use crate::kind::{FaultKind, Injector};
+
 /// Longest delay of a message, in milliseconds.
 const MOST_MS: u64 = 3_600_000;
 /// Default longest wait of a reordered message, in milliseconds.
 const REORDER_MS: u64 = 50;
 
-/// What happens to a message or to a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// The message and later ones leave later.
-    Delay,
-    Drop,
-    /// The message leaves twice.
-    Duplicate,
-    /// Later messages overtake it.
-    Reorder,
-    /// Half of its bytes leave, and then the connection is reset.
-    Cut,
-    /// The connection is reset instead of sending the message.
-    Reset,
-    /// The connection is closed with a close frame instead of sending the message.
-    Close,
-    /// The message and all later ones of its direction are dropped. The connection stays open.
-    Silence,
-    /// The connection is reset as soon as it is accepted.
-    Refuse,
-}
-
-impl FaultKind {
-    pub const ALL: [FaultKind; 9] = [
-        FaultKind::Delay,
-        FaultKind::Drop,
-        FaultKind::Duplicate,
-        FaultKind::Reorder,
-        FaultKind::Cut,
-        FaultKind::Reset,
-        FaultKind::Close,
-        FaultKind::Silence,
-        FaultKind::Refuse,
-    ];
-
-    /// Returns the name in the script and in the summary.
-    pub fn name(self) -> &'static str {
-        match self {
-            FaultKind::Delay => "delay",
-            FaultKind::Drop => "drop",
-            FaultKind::Duplicate => "duplicate",
-            FaultKind::Reorder => "reorder",
-            FaultKind::Cut => "cut",
-            FaultKind::Reset => "reset",
-            FaultKind::Close => "close",
-            FaultKind::Silence => "silence",
-            FaultKind::Refuse => "refuse",
-        }
-    }
-}
-
 /// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Direction {
+pub enum Direction {
     FromClient,
+    /// From the venue behind a relay, or from the feed.
     FromVenue,
 }
 
 /// The rules of a script. The default has none.
 #[derive(Clone, Debug, Default)]
 pub struct FaultScript {
+    injector: Injector,
     seed: u64,
     lasts: Option<Duration>,
     rules: Vec<FaultRule>,
@@ -120,7 +70,7 @@ struct ScriptFile {
 
 /// Identifies a message. Number 0 stands for the connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub struct MessagePlace {
     /// Connections are counted from 1.
     pub connection: u64,
     pub direction: Direction,
@@ -130,39 +80,43 @@ pub(crate) struct Place {
 
 /// A fault of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct Fault {
     pub kind: FaultKind,
-    /// Length of a delay, and longest wait of a reordered message.
+    /// Length of a delay or stall, and longest wait of a reordered message.
     pub duration: Duration,
     /// Messages that overtake a reordered one.
     pub messages: u64,
 }
 
 impl FaultScript {
-    /// Parses a script. `seed` applies if the script has none.
+    /// Parses a script for a program. `seed` applies if the script has none.
     ///
     /// # Errors
-    /// The text is not TOML, has an unknown key or kind, or a rule that cannot be applied.
-    pub fn parse(text: &str, seed: u64) -> Result<Self, String> {
+    /// The text is not TOML, has an unknown key or kind, or a rule that the program cannot apply.
+    pub fn parse(injector: Injector, text: &str, seed: u64) -> Result<Self, String> {
         let file: ScriptFile = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         for (number, rule) in file.fault.iter().enumerate() {
-            rule.check().map_err(|what| format!("fault {} ({}): {what}", number + 1, rule.kind.name()))?;
+            rule.check(injector).map_err(|what| format!("fault {} ({}): {what}", number + 1, rule.kind.name()))?;
+        }
+        if injector == Injector::Feed && file.lasts_ms.is_some() {
+            return Err("lasts_ms applies only to pitwire relay: name the last message by to".into());
         }
         let lasts = file.lasts_ms.map(Duration::from_millis);
-        Ok(FaultScript { seed: file.seed.unwrap_or(seed), lasts, rules: file.fault })
+        Ok(FaultScript { injector, seed: file.seed.unwrap_or(seed), lasts, rules: file.fault })
     }
 
-    /// Makes a script from a seed: one to five rules, each with a random share of the messages.
+    /// Makes a script for a relay from a seed: one to five rules, each with a random share of the
+    /// messages.
     pub fn random(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
-        let mut kinds = FaultKind::ALL.to_vec();
+        let mut kinds = Injector::Relay.kinds().to_vec();
         let count = random.between(1, 5);
         let rules = (0..count).map(|_| {
             let kind = kinds.remove(random.index(kinds.len()));
             FaultRule::random(kind, &mut random)
         });
         let rules = rules.collect();
-        FaultScript { seed, lasts: None, rules }
+        FaultScript { injector: Injector::Relay, seed, lasts: None, rules }
     }
 
     /// Sets the time after which messages pass without faults, counted from the start of the proxy.
@@ -172,12 +126,12 @@ impl FaultScript {
         self
     }
 
-    pub(crate) fn lasts(&self) -> Option<Duration> {
+    pub fn lasts(&self) -> Option<Duration> {
         self.lasts
     }
 
     /// Returns the fault of a message: that of the first rule that applies.
-    pub(crate) fn find(&self, place: Place) -> Option<Fault> {
+    pub fn find(&self, place: MessagePlace) -> Option<Fault> {
         let is_chosen = |rule: &FaultRule, number: u64| {
             rule.kind != FaultKind::Refuse
                 && rule.direction.is_none_or(|only| only == place.direction)
@@ -192,20 +146,23 @@ impl FaultScript {
     }
 
     /// Returns whether a connection is refused.
-    pub(crate) fn refuses(&self, connection: u64) -> bool {
-        let place = Place { connection, direction: Direction::FromClient, message: 0 };
+    pub fn refuses(&self, connection: u64) -> bool {
+        let place = MessagePlace { connection, direction: Direction::FromClient, message: 0 };
         self.rules.iter().zip(0_u64..).any(|(rule, number)| {
             rule.kind == FaultKind::Refuse && rule.selects(connection, || self.draw(number, place).0)
         })
     }
 
-    /// Draws a number from 0 to 1 and a whole number, for a rule and a message.
+    /// Draws a number from 0 to 1 and a whole number, for a rule and a message. All connections of
+    /// a feed have the same faults. Each direction of each connection of a relay has its own.
     #[allow(clippy::cast_precision_loss)] // 53 bits are kept.
-    fn draw(&self, rule: u64, place: Place) -> (f64, u64) {
-        let mut state = self.seed;
-        for part in [rule, place.connection, place.message * 2 + place.direction as u64] {
-            state = SplitMix64::new(state ^ part).next();
-        }
+    fn draw(&self, rule: u64, place: MessagePlace) -> (f64, u64) {
+        let state = match self.injector {
+            Injector::Feed => self.seed ^ rule.rotate_left(48) ^ place.message,
+            Injector::Relay => [rule, place.connection, place.message * 2 + place.direction as u64]
+                .into_iter()
+                .fold(self.seed, |state, part| SplitMix64::new(state ^ part).next()),
+        };
         let mut random = SplitMix64::new(state);
         ((random.next() >> 11) as f64 / (1_u64 << 53) as f64, random.next())
     }
@@ -231,7 +188,8 @@ impl FaultRule {
             FaultKind::Drop | FaultKind::Duplicate => (100, None, None, None),
             FaultKind::Cut | FaultKind::Reset | FaultKind::Close => (30, None, None, None),
             FaultKind::Silence => (5, None, None, None),
-            FaultKind::Refuse => (500, None, None, None),
+            // Only `refuse` is left of the faults of a relay.
+            _ => (500, None, None, None),
         };
         #[allow(clippy::cast_precision_loss)] // At most 500.
         let share = Some(random.between(1, most_per_mille) as f64 / 1000.0);
@@ -254,8 +212,15 @@ impl FaultRule {
         }
     }
 
-    /// Checks that the parts of the rule fit together.
-    fn check(&self) -> Result<(), String> {
+    /// Checks that the parts of the rule fit together and that the program can apply it.
+    fn check(&self, injector: Injector) -> Result<(), String> {
+        if !injector.kinds().contains(&self.kind) {
+            let names: Vec<_> = injector.kinds().iter().map(|kind| kind.name()).collect();
+            return Err(format!("this program injects no such fault: expected one of {}", names.join(", ")));
+        }
+        if injector == Injector::Feed && self.direction.is_some() {
+            return Err("direction applies only to pitwire relay: a feed sends in one direction".into());
+        }
         match self.share {
             Some(_) if !self.at.is_empty() => return Err("give either at or share, not both".into()),
             None if self.at.is_empty() => return Err("give at (a list of message numbers) or share".into()),
@@ -273,15 +238,15 @@ impl FaultRule {
             return Err(format!("from {from} is above to {to}, so the rule selects nothing: exchange them"));
         }
         match (self.kind, self.ms, self.max_ms) {
-            (FaultKind::Delay, None, _) => return Err("ms is missing: expected milliseconds".into()),
-            (FaultKind::Delay | FaultKind::Reorder, ms, max_ms) => {
+            (FaultKind::Delay | FaultKind::Stall, None, _) => return Err("ms is missing: expected milliseconds".into()),
+            (FaultKind::Delay | FaultKind::Stall | FaultKind::Reorder, ms, max_ms) => {
                 let (ms, max_ms) = (ms.unwrap_or(REORDER_MS), max_ms.or(ms).unwrap_or(REORDER_MS));
-                if max_ms < ms || max_ms > MOST_MS {
-                    return Err(format!("ms {ms}, max_ms {max_ms}: expected max_ms from ms to {MOST_MS}"));
+                if max_ms < ms.max(1) || max_ms > MOST_MS {
+                    return Err(format!("ms {ms}, max_ms {max_ms}: expected max_ms above 0, from ms to {MOST_MS}"));
                 }
             }
             (_, None, None) => {}
-            _ => return Err("ms and max_ms apply only to delay and reorder".into()),
+            _ => return Err("ms and max_ms apply only to delay, stall and reorder".into()),
         }
         match self.messages {
             Some(_) if self.kind != FaultKind::Reorder => return Err("messages applies only to reorder".into()),
@@ -307,7 +272,7 @@ mod tests {
     use super::*;
 
     fn kinds(script: &FaultScript, connection: u64, direction: Direction, last: u64) -> Vec<(u64, FaultKind)> {
-        let find = |message| Some((message, script.find(Place { connection, direction, message })?.kind));
+        let find = |message| Some((message, script.find(MessagePlace { connection, direction, message })?.kind));
         (1..=last).filter_map(find).collect()
     }
 
@@ -316,20 +281,20 @@ mod tests {
         let text = "[[fault]]\nkind = \"drop\"\nat = [3, 5]\n\
                     [[fault]]\nkind = \"cut\"\nat = [5, 6]\nconnection = 2\n\
                     [[fault]]\nkind = \"delay\"\nat = [1]\nms = 7\ndirection = \"from-client\"\n";
-        let script = FaultScript::parse(text, 1).unwrap();
+        let script = FaultScript::parse(Injector::Relay, text, 1).unwrap();
         let (client, venue) = (Direction::FromClient, Direction::FromVenue);
         let both = [(3, FaultKind::Drop), (5, FaultKind::Drop)];
         assert_eq!(kinds(&script, 1, venue, 9), both);
         assert_eq!(kinds(&script, 2, venue, 9), [both[0], both[1], (6, FaultKind::Cut)]);
         assert_eq!(kinds(&script, 1, client, 9), [(1, FaultKind::Delay), both[0], both[1]]);
-        let fault = script.find(Place { connection: 1, direction: client, message: 1 }).unwrap();
+        let fault = script.find(MessagePlace { connection: 1, direction: client, message: 1 }).unwrap();
         assert_eq!(fault.duration, Duration::from_millis(7));
     }
 
     #[test]
     fn share_selects_about_that_many_and_by_connection_and_direction() {
         let text = "seed = 4\n[[fault]]\nkind = \"duplicate\"\nshare = 0.01\nfrom = 1001\nto = 101000\n";
-        let script = FaultScript::parse(text, 1).unwrap();
+        let script = FaultScript::parse(Injector::Relay, text, 1).unwrap();
         let found = kinds(&script, 1, Direction::FromVenue, 200_000);
         // Mean 1,000, standard deviation 31.
         assert!((850..=1_150).contains(&found.len()), "{}", found.len());
@@ -337,15 +302,15 @@ mod tests {
         assert_eq!(found, kinds(&script, 1, Direction::FromVenue, 200_000));
         assert_ne!(found, kinds(&script, 1, Direction::FromClient, 200_000));
         assert_ne!(found, kinds(&script, 2, Direction::FromVenue, 200_000));
-        let other = FaultScript::parse(&text.replace("seed = 4", "seed = 5"), 1).unwrap();
+        let other = FaultScript::parse(Injector::Relay, &text.replace("seed = 4", "seed = 5"), 1).unwrap();
         assert_ne!(found, kinds(&other, 1, Direction::FromVenue, 200_000));
     }
 
     #[test]
     fn delays_are_drawn_between_their_bounds() {
         let text = "[[fault]]\nkind = \"delay\"\nshare = 1.0\nms = 10\nmax_ms = 12\n";
-        let script = FaultScript::parse(text, 1).unwrap();
-        let place = |message| Place { connection: 1, direction: Direction::FromVenue, message };
+        let script = FaultScript::parse(Injector::Relay, text, 1).unwrap();
+        let place = |message| MessagePlace { connection: 1, direction: Direction::FromVenue, message };
         let mut counts = [0; 3];
         for message in 1..=3000 {
             let ms = script.find(place(message)).unwrap().duration.as_millis();
@@ -356,7 +321,7 @@ mod tests {
 
     #[test]
     fn refusal_selects_connections_and_no_message() {
-        let script = FaultScript::parse("[[fault]]\nkind = \"refuse\"\nat = [2, 3]\n", 1).unwrap();
+        let script = FaultScript::parse(Injector::Relay, "[[fault]]\nkind = \"refuse\"\nat = [2, 3]\n", 1).unwrap();
         assert_eq!((1..=5).filter(|connection| script.refuses(*connection)).collect::<Vec<_>>(), [2, 3]);
         assert_eq!(kinds(&script, 2, Direction::FromClient, 9), []);
     }
@@ -366,7 +331,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..200 {
             let script = FaultScript::random(seed);
-            let read = FaultScript::parse(&script.to_string(), 99).unwrap();
+            let read = FaultScript::parse(Injector::Relay, &script.to_string(), 99).unwrap();
             assert_eq!(script.to_string(), read.to_string());
             assert!(!script.rules.is_empty());
             seen.extend(script.rules.iter().map(|rule| rule.kind));
@@ -374,33 +339,56 @@ mod tests {
                 assert_eq!(kinds(&script, 1, direction, 500), kinds(&read, 1, direction, 500));
             }
         }
-        assert_eq!(seen.into_iter().collect::<Vec<_>>(), FaultKind::ALL);
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), Injector::Relay.kinds());
+    }
+
+    #[test]
+    fn all_connections_of_a_feed_have_the_same_faults() {
+        let text = "seed = 4\n[[fault]]\nkind = \"omit-time\"\nshare = 0.01\n\
+                    [[fault]]\nkind = \"drop\"\nat = [3]\nconnection = 2\n";
+        let script = FaultScript::parse(Injector::Feed, text, 1).unwrap();
+        let first = kinds(&script, 1, Direction::FromVenue, 400);
+        // Recorded feeds depend on this choice.
+        assert_eq!(first.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [192, 291]);
+        let mut second = kinds(&script, 2, Direction::FromVenue, 400);
+        assert_eq!(second.remove(0), (3, FaultKind::Drop));
+        assert_eq!(first, second);
     }
 
     #[test]
     fn bad_scripts_are_refused_with_the_reason() {
-        for (text, expected) in [
-            ("[[fault]]\nkind = \"explode\"\nat = [1]\n", "unknown variant `explode`"),
-            ("[[fault]]\nkind = \"drop\"\nat = [1]\nwhy = 1\n", "unknown field `why`"),
-            ("speed = 1\n", "unknown field `speed`"),
-            ("[[fault]]\nkind = \"drop\"\n", "fault 1 (drop): give at"),
-            ("[[fault]]\nkind = \"drop\"\nat = [1]\nshare = 0.5\n", "either at or share"),
-            ("[[fault]]\nkind = \"drop\"\nat = [2, 0]\n", "counted from 1"),
-            ("[[fault]]\nkind = \"drop\"\nshare = 1.0\nfrom = 9\nto = 8\n", "from 9 is above to 8"),
-            ("[[fault]]\nkind = \"drop\"\nshare = 1.5\n", "share 1.5"),
-            ("[[fault]]\nkind = \"drop\"\nshare = nan\n", "share NaN"),
-            ("[[fault]]\nkind = \"delay\"\nat = [1]\n", "ms is missing"),
-            ("[[fault]]\nkind = \"delay\"\nat = [1]\nms = 9\nmax_ms = 5\n", "max_ms from ms"),
-            ("[[fault]]\nkind = \"delay\"\nat = [1]\nms = 3600001\n", "to 3600000"),
-            ("[[fault]]\nkind = \"drop\"\nat = [1]\nms = 5\n", "only to delay and reorder"),
-            ("[[fault]]\nkind = \"drop\"\nat = [1]\nmessages = 5\n", "only to reorder"),
-            ("[[fault]]\nkind = \"reorder\"\nat = [1]\nmessages = 0\n", "messages 0"),
-            ("[[fault]]\nkind = \"refuse\"\nat = [1]\nconnection = 2\n", "no direction"),
-            ("[[fault]]\nkind = \"drop\"\nat = [1]\ndirection = \"up\"\n", "unknown variant `up`"),
-            ("fault", "TOML parse error"),
+        let both: &[Injector] = &[Injector::Relay, Injector::Feed];
+        let (relay, feed) = (&both[..1], &both[1..]);
+        for (injectors, text, expected) in [
+            (both, "[[fault]]\nkind = \"explode\"\nat = [1]\n", "unknown variant `explode`"),
+            (both, "[[fault]]\nkind = \"drop\"\nat = [1]\nwhy = 1\n", "unknown field `why`"),
+            (both, "speed = 1\n", "unknown field `speed`"),
+            (both, "[[fault]]\nkind = \"drop\"\n", "fault 1 (drop): give at"),
+            (both, "[[fault]]\nkind = \"drop\"\nat = [1]\nshare = 0.5\n", "either at or share"),
+            (both, "[[fault]]\nkind = \"drop\"\nat = [2, 0]\n", "counted from 1"),
+            (both, "[[fault]]\nkind = \"drop\"\nshare = 1.0\nfrom = 9\nto = 8\n", "from 9 is above to 8"),
+            (both, "[[fault]]\nkind = \"drop\"\nshare = 1.5\n", "share 1.5"),
+            (both, "[[fault]]\nkind = \"drop\"\nshare = nan\n", "share NaN"),
+            (both, "[[fault]]\nkind = \"delay\"\nat = [1]\n", "ms is missing"),
+            (both, "[[fault]]\nkind = \"delay\"\nat = [1]\nms = 9\nmax_ms = 5\n", "from ms to 3600000"),
+            (both, "[[fault]]\nkind = \"delay\"\nat = [1]\nms = 3600001\n", "to 3600000"),
+            (both, "[[fault]]\nkind = \"drop\"\nat = [1]\nms = 5\n", "only to delay, stall and reorder"),
+            (relay, "[[fault]]\nkind = \"drop\"\nat = [1]\nmessages = 5\n", "only to reorder"),
+            (relay, "[[fault]]\nkind = \"reorder\"\nat = [1]\nmessages = 0\n", "messages 0"),
+            (relay, "[[fault]]\nkind = \"refuse\"\nat = [1]\nconnection = 2\n", "no direction"),
+            (relay, "[[fault]]\nkind = \"drop\"\nat = [1]\ndirection = \"up\"\n", "unknown variant `up`"),
+            (both, "fault", "TOML parse error"),
+            (feed, "[[fault]]\nkind = \"reorder\"\nat = [1]\n", "fault 1 (reorder): this program injects no such"),
+            (relay, "[[fault]]\nkind = \"stall\"\nat = [1]\nms = 5\n", "expected one of delay, drop, duplicate"),
+            (feed, "[[fault]]\nkind = \"stall\"\nat = [1]\n", "ms is missing"),
+            (feed, "[[fault]]\nkind = \"stall\"\nat = [1]\nms = 0\n", "max_ms above 0"),
+            (feed, "[[fault]]\nkind = \"drop\"\nat = [1]\ndirection = \"from-venue\"\n", "only to pitwire relay"),
+            (feed, "lasts_ms = 5\n", "lasts_ms applies only to pitwire relay"),
         ] {
-            let error = FaultScript::parse(text, 1).unwrap_err();
-            assert!(error.contains(expected), "{text:?}: {error}");
+            for injector in injectors {
+                let error = FaultScript::parse(*injector, text, 1).unwrap_err();
+                assert!(error.contains(expected), "{injector:?}, {text:?}: {error}");
+            }
         }
     }
 }
