@@ -1,7 +1,8 @@
 //! Reads the packets of a capture file or pipe.
 //!
 //! Holds       1. a packet is visited as soon as it is read, so that a live pipe can be followed;
-//!             2. the buffer has at most [`MAX_BUFFER_BYTES`].
+//!             2. the buffer has at most [`MAX_BUFFER_BYTES`];
+//!             3. a file and a pipe with the same bytes have the same packets and the same end.
 //! Start at    [`read_packets`].
 
 use std::fmt;
@@ -12,11 +13,16 @@ use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, LegacyPcapReader, Linktype, PcapBlockOwned, PcapError, PcapNGReader};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// A larger block is not that of a network packet.
+/// A block of this length or more is not that of a network packet.
 const MAX_BUFFER_BYTES: usize = 16 * 1024 * 1024;
 const PCAP_HEADER_BYTES: usize = 24;
+/// Bytes before each packet of pcap, and of its modified form.
+const PACKET_HEADER_BYTES: usize = 16;
+const MODIFIED_PACKET_HEADER_BYTES: usize = 24;
 /// First bytes of pcapng: the block type, which is the same in both byte orders.
 const PCAPNG_MAGIC: [u8; 4] = [0x0A, 0x0D, 0x0D, 0x0A];
+/// Byte order mark of a section of pcapng with big-endian numbers.
+const BIG_ENDIAN_MARK: [u8; 4] = [0x1A, 0x2B, 0x3C, 0x4D];
 /// Most bytes of the first block of pcapng, which describes the file.
 const MAX_SECTION_HEADER_BYTES: usize = 64 * 1024;
 /// Most interfaces of a capture.
@@ -157,14 +163,66 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, CaptureError>
     Ok(length)
 }
 
+/// Where a block states its length.
+#[derive(Clone, Copy)]
+enum BlockFormat {
+    /// A packet states its length without this header.
+    Pcap {
+        header_bytes: usize,
+        is_big_endian: bool,
+    },
+    Pcapng {
+        is_big_endian: bool,
+    },
+}
+
+impl BlockFormat {
+    /// Takes the format from the header of a file or of a section.
+    fn learn(&mut self, block: &PcapBlockOwned<'_>) {
+        match block {
+            // The modified form always has little-endian packet headers.
+            PcapBlockOwned::LegacyHeader(header) if header.is_modified_format() => {
+                *self = BlockFormat::Pcap { header_bytes: MODIFIED_PACKET_HEADER_BYTES, is_big_endian: false };
+            }
+            PcapBlockOwned::LegacyHeader(header) => {
+                let is_big_endian = header.is_bigendian();
+                *self = BlockFormat::Pcap { header_bytes: PACKET_HEADER_BYTES, is_big_endian };
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(section)) => {
+                *self = BlockFormat::Pcapng { is_big_endian: section.big_endian() };
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the length that the block at the start of `data` states. `None` if `data` does not
+    /// have this field yet.
+    fn stated_length(self, data: &[u8]) -> Option<usize> {
+        let (field, header_bytes, is_big_endian) = match self {
+            BlockFormat::Pcap { header_bytes, is_big_endian } => (data.get(8..12)?, header_bytes, is_big_endian),
+            // A new section states its own byte order.
+            BlockFormat::Pcapng { .. } if data.starts_with(&PCAPNG_MAGIC) => {
+                (data.get(4..8)?, 0, *data.get(8..12)? == BIG_ENDIAN_MARK)
+            }
+            BlockFormat::Pcapng { is_big_endian } => (data.get(4..8)?, 0, is_big_endian),
+        };
+        let field = field.try_into().ok()?;
+        let stated = if is_big_endian { u32::from_be_bytes(field) } else { u32::from_le_bytes(field) };
+        Some(usize::try_from(stated).unwrap_or(usize::MAX).saturating_add(header_bytes))
+    }
+}
+
 fn read_blocks(
     reader: &mut impl PcapReaderIterator,
     take: &mut dyn FnMut(PcapBlockOwned<'_>) -> ControlFlow<()>,
 ) -> Result<CaptureEnd, CaptureError> {
+    const MALFORMED: CaptureError = CaptureError::Malformed { packets: 0 };
     let mut capacity = BUFFER_BYTES;
+    let mut format = BlockFormat::Pcapng { is_big_endian: false };
     loop {
-        let is_full = match reader.next() {
+        let has_ended = match reader.next() {
             Ok((bytes, block)) => {
+                format.learn(&block);
                 if take(block).is_break() {
                     return Ok(CaptureEnd::Stopped);
                 }
@@ -172,13 +230,22 @@ fn read_blocks(
                 continue;
             }
             Err(PcapError::Eof) => return Ok(CaptureEnd::Complete),
-            Err(PcapError::UnexpectedEof) => return Ok(CaptureEnd::CutOff),
-            Err(PcapError::Incomplete(_)) => false,
-            Err(PcapError::BufferTooSmall) if capacity < MAX_BUFFER_BYTES => true,
-            Err(_) => return Err(CaptureError::Malformed { packets: 0 }),
+            Err(PcapError::UnexpectedEof) => true,
+            Err(PcapError::Incomplete(_) | PcapError::BufferTooSmall) => false,
+            Err(_) => return Err(MALFORMED),
         };
-        if is_full {
-            capacity *= 2;
+        // How much the parser asks for depends on how the input was cut, but the stated length does
+        // not. A block that is whole and still asks for more is malformed too.
+        let data = reader.data();
+        let stated = format.stated_length(data).unwrap_or(0);
+        if stated >= MAX_BUFFER_BYTES || (stated > 0 && stated <= data.len()) {
+            return Err(MALFORMED);
+        }
+        if has_ended {
+            return Ok(CaptureEnd::CutOff);
+        }
+        if stated >= capacity {
+            capacity = (stated + 1).next_power_of_two();
             reader.grow(capacity);
         }
         // The parser hides the cause of a failed read.
@@ -253,4 +320,86 @@ fn pcapng_block(
         _ => {}
     }
     ControlFlow::Continue(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe that gives one byte at a time.
+    struct Bytewise<'a>(&'a [u8]);
+
+    impl Read for Bytewise<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let bytes = buffer.len().min(1);
+            self.0.read(&mut buffer[..bytes])
+        }
+    }
+
+    /// Returns the lengths of the packets and the end, which are the same for a file and a pipe.
+    fn read(capture: &[u8]) -> (Vec<usize>, String) {
+        let read_from = |input: &mut dyn Read| {
+            let mut lengths = Vec::new();
+            let end = read_packets(input, &mut |packet| {
+                lengths.push(packet.bytes.len());
+                ControlFlow::Continue(())
+            });
+            (lengths, format!("{end:?}"))
+        };
+        let mut file = capture;
+        let of_file = read_from(&mut file);
+        assert_eq!(of_file, read_from(&mut Bytewise(capture)), "a pipe gives what a file gives");
+        of_file
+    }
+
+    fn words(words: &[u32], is_big_endian: bool) -> Vec<u8> {
+        words.iter().flat_map(|word| if is_big_endian { word.to_be_bytes() } else { word.to_le_bytes() }).collect()
+    }
+
+    /// A capture with a whole packet of eight bytes, and a second one that states `length`. Four of
+    /// its bytes are there.
+    fn capture(is_pcapng: bool, is_big_endian: bool, length: u32) -> Vec<u8> {
+        let numbers = if is_pcapng {
+            // The section, an interface, and simple packets.
+            let start = [0x0A0D_0D0A, 28, 0x1A2B_3C4D, 1, u32::MAX, u32::MAX, 28, 1, 20, 101, 0, 20];
+            [&start[..], &[3, 24, 8, 1, 2, 24], &[3, length, 8, 1]].concat()
+        } else {
+            [&[0xA1B2_C3D4, 0x0002_0004, 0, 0, 262_144, 101][..], &[1, 2, 8, 8, 1, 2], &[1, 2, length, length, 1]]
+                .concat()
+        };
+        words(&numbers, is_big_endian)
+    }
+
+    #[test]
+    fn a_block_that_states_too_much_is_malformed_and_a_short_one_is_cut_off() {
+        let malformed = "Err(Malformed { packets: 1 })";
+        for (is_pcapng, is_big_endian) in [(false, false), (false, true), (true, false), (true, true)] {
+            for (length, end) in [
+                (24, "Ok(CutOff)"),
+                (300_000, "Ok(CutOff)"),
+                (16 * 1024 * 1024 - 100, "Ok(CutOff)"),
+                (16 * 1024 * 1024, malformed),
+                (u32::MAX, malformed),
+            ] {
+                let found = read(&capture(is_pcapng, is_big_endian, length));
+                assert_eq!(found, (vec![8], end.into()), "pcapng {is_pcapng}, big-endian {is_big_endian}, {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_larger_than_the_buffer_is_read() {
+        for (is_pcapng, length, packet) in [(false, 600_000, 600_000), (true, 600_016, 600_000)] {
+            let mut file = capture(is_pcapng, false, length);
+            if is_pcapng {
+                let at = file.len() - 8;
+                file[at..at + 4].copy_from_slice(&600_000_u32.to_le_bytes());
+            }
+            file.resize(file.len() + 600_000 - 4, 7);
+            if is_pcapng {
+                file.extend(length.to_le_bytes());
+            }
+            assert_eq!(read(&file), (vec![8, packet], "Ok(Complete)".into()), "pcapng {is_pcapng}");
+        }
+    }
 }
