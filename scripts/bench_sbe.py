@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from aeron import channels, client_channels, running
 from rpc import Http
-from test_sbe_aeron import channels, client_channels, running
 from venue import TOP, Venue
 
 INSTRUMENT = "NPN_ZAR"

@@ -23,8 +23,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from order_gateways import Gateway, free_port, haproxy_config
 from rpc import Http, until
-from test_order_gateway import Gateway, free_port, haproxy_config
 from venue import BINARY, DEMO_A, DEMO_B, Venue
 
 # Factor of --quick for the number of operations.

@@ -1,10 +1,6 @@
 """`pitwire gateway --orders`: order entry at the edge, alone and as a pair behind HAProxy."""
 
-import itertools
-import json
 import shutil
-import signal
-import socket
 import subprocess
 import threading
 import time
@@ -12,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
+from order_gateways import Gateway, free_port, haproxy_config
 from rpc import PATIENCE_S, Http, RpcError, Ws, until
-from venue import BINARY, DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
+from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 LIMIT = {"instrument_name": "BTC_USDC", "amount": 0.01, "price": 41000}
@@ -28,40 +24,6 @@ def venue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
     """A market in which only the test acts."""
     with Venue(tmp_path_factory.mktemp("venue") / "data", extra=["--no-flow"]) as running:
         yield running
-
-
-class Gateway:
-    """`pitwire gateway --orders`, on a free port or on that of an earlier one."""
-
-    def __init__(self, place: Path, url: str, *options: str, address: str = "127.0.0.1:0") -> None:
-        self.ready = place / f"gateway-{next(_numbers)}.ready"
-        command = [BINARY, "gateway", "--orders", url, "--http", address, "--ready-file", self.ready, "--json"]
-        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        until(lambda: self.ready.exists() or self.process.poll() is not None, "the gateway serves")
-        assert self.process.poll() is None, self.process.communicate()
-        self.address: str = json.loads(self.ready.read_text())["http"]
-        self.ws_url = f"ws://{self.address}/ws/api/v2"
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def stop(self) -> dict[str, Any]:
-        self.process.send_signal(signal.SIGTERM)
-        output, errors = self.process.communicate(timeout=PATIENCE_S)
-        assert self.process.returncode == 0, errors
-        assert not self.ready.exists()
-        return json.loads(output)
-
-    def __enter__(self) -> "Gateway":
-        return self
-
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        if self.process.poll() is None:
-            self.kill()
-
-
-_numbers = itertools.count(1)
 
 
 def next_answer(client: Ws) -> dict[str, Any]:
@@ -196,18 +158,6 @@ def test_wrong_use_is_one_clear_line(arguments: list[str], words: list[str]) -> 
 
 # Two gateways behind a balancer
 
-HAPROXY_CONFIG = Path(__file__).resolve().parent.parent / "docs" / "order-gateways.md"
-
-
-def haproxy_config(port: int, first: str, second: str) -> str:
-    """The configuration of the documentation, with the addresses of this run."""
-    text = HAPROXY_CONFIG.read_text()
-    config = text.split("```haproxy\n", 1)[1].split("```", 1)[0]
-    replaced = config.replace("127.0.0.1:8090", f"127.0.0.1:{port}")
-    replaced = replaced.replace("127.0.0.1:8091", first).replace("127.0.0.1:8092", second)
-    assert replaced.count(first) == replaced.count(second) == 1
-    return replaced
-
 
 class Member(threading.Thread):
     """A client that enters numbered orders, reconnects after a cut, and repeats a request without
@@ -253,11 +203,6 @@ class Member(threading.Thread):
         client.login(self.who)
         self.reconnections += 1
         return client
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return unused.getsockname()[1]
 
 
 def test_killed_gateway_behind_haproxy_loses_and_doubles_no_order(venue: Venue, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from order_gateways import free_port
 from rpc import Http, until
 from sbe_faults import DatagramRelay, FrameRelay, read_frame
 from test_order_feed import venue_books
-from test_order_gateway import free_port
 from test_sbe import INSTRUMENT, OPTIONS, instrument_id, sbe_address
 from venue import BINARY, DEBUG_BINARY, DEMO_A, DEMO_B, TOP, Venue
 

@@ -12,11 +12,12 @@ import pytest
 from attack_table import FULL
 from cointossx_client import CoinTossXClient
 from mitch_reader import FeedReader
+from order_gateways import Gateway
 from raw_ws import TEXT, RawWs, Target, read_all
 from rpc import Http, Ws, until
 from sbe_client import ENCODING, SbeClient
 from test_order_feed import recovery_address, venue_books
-from test_order_gateway import Gateway, next_answer
+from test_order_gateway import next_answer
 from test_relay import Relay, script
 from venue import DEMO_A, DEMO_B, OPERATOR, Credentials, Venue
 
