@@ -27,7 +27,7 @@ pub use off_book::{OffBook, OffBookPrint, REPORTS, ReportRecord, ReportState, Re
 use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Seq, SequencedCommand, VenueNanos};
 pub use session::{Breach, Indicative, SessionView, Uncross};
 pub use signatures::SpentSignatures;
-pub use tape::{Candle, LOTS_PER_TICK_ONE, PublicTrade, Stats, Tape, TickDirection};
+pub use tape::{Candle, LOTS_PER_TICK_ONE, MINUTE_MS, PublicTrade, Stats, Tape, TickDirection};
 
 #[derive(Debug, Default)]
 pub struct Views {

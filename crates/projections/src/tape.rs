@@ -70,17 +70,30 @@ pub struct Candle {
 pub const LOTS_PER_TICK_ONE: u128 = 1_000_000_000_000_000_000;
 
 impl Candle {
-    fn new(start_ms: u64, price: Ticks) -> Self {
+    /// Returns a candle without trades.
+    pub fn flat(start_ms: u64, price: Ticks) -> Self {
         Candle { start_ms, open: price, high: price, low: price, close: price, lots: 0, tick_lots: 0, lots_per_tick: 0 }
     }
 
-    fn add_price(&mut self, price: Ticks) {
-        self.high = self.high.max(price);
-        self.low = self.low.min(price);
-        self.close = price;
+    /// Returns an empty candle for the minute of a trade, unless `newest` is of that minute. It
+    /// begins at the trade's price, or at the last close if the trade makes no price.
+    pub fn begin(newest: Option<&Candle>, trade: &PublicTrade) -> Option<Self> {
+        let start_ms = trade.at.as_millis() / MINUTE_MS * MINUTE_MS;
+        if newest.is_some_and(|newest| newest.start_ms >= start_ms) {
+            return None;
+        }
+        let close = newest.filter(|_| trade.kind == TradeKind::Cross).map(|newest| newest.close);
+        Some(Candle::flat(start_ms, close.unwrap_or(trade.price)))
     }
 
-    fn add_volume(&mut self, price: Ticks, lots: Lots) {
+    /// Adds a trade. A trade of the closing price cross makes no price and counts in volume only.
+    pub fn add(&mut self, trade: &PublicTrade) {
+        let (price, lots) = (trade.price, trade.lots);
+        if trade.kind != TradeKind::Cross {
+            self.high = self.high.max(price);
+            self.low = self.low.min(price);
+            self.close = price;
+        }
         self.lots = self.lots.saturating_add(lots.0);
         let tick_lots = u128::from(price.0.unsigned_abs()) * u128::from(lots.0);
         self.tick_lots = self.tick_lots.saturating_add(tick_lots);
@@ -170,26 +183,13 @@ impl Tape {
         push_capped(&mut self.trades, trade, Self::TRADES);
         let parties = if taker_side == Side::Buy { (taker, maker) } else { (maker, taker) };
         push_capped(&mut self.parties, parties, Self::TRADES);
-        self.count(trade);
-        trade
-    }
-
-    /// Adds a trade to its minute. A trade of the closing price cross makes no price and counts in
-    /// volume only.
-    fn count(&mut self, trade: PublicTrade) {
-        let start_ms = trade.at.as_millis() / MINUTE_MS * MINUTE_MS;
-        let makes_price = trade.kind != TradeKind::Cross;
-        let before = self.candles.back().map(|candle| (candle.start_ms, candle.close));
-        if before.is_none_or(|(last_ms, _)| last_ms < start_ms) {
-            let first = before.filter(|_| !makes_price).map_or(trade.price, |(_, close)| close);
-            push_capped(&mut self.candles, Candle::new(start_ms, first), Self::CANDLES);
+        if let Some(candle) = Candle::begin(self.candles.back(), &trade) {
+            push_capped(&mut self.candles, candle, Self::CANDLES);
         }
         if let Some(candle) = self.candles.back_mut() {
-            candle.add_volume(trade.price, trade.lots);
-            if makes_price {
-                candle.add_price(trade.price);
-            }
+            candle.add(&trade);
         }
+        trade
     }
 
     /// Returns the remembered trades, oldest first.
@@ -263,7 +263,7 @@ impl Tape {
                     None => bucket = Some(Candle { start_ms: start, ..*candle }),
                 }
             }
-            let bucket = bucket.or(close.map(|close| Candle::new(start, close)));
+            let bucket = bucket.or(close.map(|close| Candle::flat(start, close)));
             if let Some(bucket) = bucket {
                 close = Some(bucket.close);
                 out.push(bucket);

@@ -21,6 +21,8 @@ use crate::timer_wheel::TimerWheel;
 const SPARES: usize = 64;
 const SPARE_BYTES: usize = 128 * 1024;
 
+/// What one delivery thread has still to send to each of its connections. What a connection has
+/// requested is not here: the thread that parses its requests has a table of its own.
 #[derive(Default)]
 pub(crate) struct SubscriberTable {
     slots: Slab<Subscriber>,

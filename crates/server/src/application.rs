@@ -73,7 +73,8 @@ pub struct VenueApplication {
     pub service: VenueService,
     dispatcher: Dispatcher,
     clients: BTreeMap<ConnectionId, ClientConnection>,
-    /// Connections with public channels.
+    /// Connections whose public channels the venue thread sends. The others are in the subscriber
+    /// tables of the delivery threads.
     subscribers: BTreeSet<ConnectionId>,
     listeners: AccountListeners,
     /// Buffer of the reply that is being written.

@@ -3,7 +3,7 @@
 //!
 //! Does        Adds each public trade to its minute. Sums minutes to buckets and to the last 24
 //!             hours.
-//! Holds       1. At most [`MINUTES`] minutes with trades are stored, the newest.
+//! Holds       1. At most [`Tape::CANDLES`] minutes with trades are stored, the newest.
 //!             2. Trades of the closing price cross count in volume and set no price, as in the
 //!                venue's own candles.
 //! Leaves out  Trades before the start that the tape no longer has: the number of trades in those
@@ -13,27 +13,18 @@
 
 use std::collections::VecDeque;
 
-use pitwire_model::{Side, Ticks, TradeKind};
-use pitwire_projections::{PublicTrade, Tape};
+use pitwire_model::{Side, Ticks};
+use pitwire_projections::{Candle, MINUTE_MS, PublicTrade, Tape};
 
 use crate::key::KlineInterval;
 
-/// Two days.
-const MINUTES: usize = 2_880;
-const MINUTE_MS: u64 = 60_000;
 pub(crate) const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
+/// A candle, and what the venue's own candles do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bar {
-    pub start_ms: u64,
-    pub open: Ticks,
-    pub high: Ticks,
-    pub low: Ticks,
-    pub close: Ticks,
-    pub lots: u64,
-    /// Sum of price × lots.
-    pub tick_lots: u128,
-    /// Lots of these that buyers took.
+    pub candle: Candle,
+    /// Lots of the candle that buyers took.
     pub bought_lots: u64,
     pub bought_tick_lots: u128,
     pub trades: u64,
@@ -42,46 +33,24 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    pub fn flat(start_ms: u64, price: Ticks) -> Bar {
-        Bar {
-            start_ms,
-            open: price,
-            high: price,
-            low: price,
-            close: price,
-            lots: 0,
-            tick_lots: 0,
-            bought_lots: 0,
-            bought_tick_lots: 0,
-            trades: 0,
-            ids: None,
-        }
+    pub fn new(candle: Candle) -> Bar {
+        Bar { candle, bought_lots: 0, bought_tick_lots: 0, trades: 0, ids: None }
     }
 
     fn add(&mut self, trade: &PublicTrade) {
-        let value = u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0);
-        self.lots = self.lots.saturating_add(trade.lots.0);
-        self.tick_lots = self.tick_lots.saturating_add(value);
+        self.candle.add(trade);
         if trade.taker_side == Side::Buy {
+            let value = u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0);
             self.bought_lots = self.bought_lots.saturating_add(trade.lots.0);
             self.bought_tick_lots = self.bought_tick_lots.saturating_add(value);
         }
         self.trades += 1;
         let first = self.ids.map_or(trade.seq.0, |(first, _)| first);
         self.ids = Some((first, trade.seq.0));
-        if trade.kind != TradeKind::Cross {
-            self.high = self.high.max(trade.price);
-            self.low = self.low.min(trade.price);
-            self.close = trade.price;
-        }
     }
 
     fn absorb(&mut self, later: &Bar) {
-        self.high = self.high.max(later.high);
-        self.low = self.low.min(later.low);
-        self.close = later.close;
-        self.lots = self.lots.saturating_add(later.lots);
-        self.tick_lots = self.tick_lots.saturating_add(later.tick_lots);
+        self.candle.absorb(&later.candle);
         self.bought_lots = self.bought_lots.saturating_add(later.bought_lots);
         self.bought_tick_lots = self.bought_tick_lots.saturating_add(later.bought_tick_lots);
         self.trades += later.trades;
@@ -109,10 +78,8 @@ impl Bars {
             // the candles too.
             let minute = oldest.at.as_millis() / MINUTE_MS * MINUTE_MS;
             known_from = minute + MINUTE_MS;
-            for candle in tape.candles(0, minute, 1, MINUTES).iter().filter(|candle| candle.lots > 0) {
-                let flat = Bar::flat(candle.start_ms, candle.open);
-                let (high, low, close) = (candle.high, candle.low, candle.close);
-                bars.push(Bar { high, low, close, lots: candle.lots, tick_lots: candle.tick_lots, ..flat });
+            for candle in tape.candles(0, minute, 1, Tape::CANDLES).into_iter().filter(|candle| candle.lots > 0) {
+                bars.push(Bar::new(candle));
             }
         }
         tape.trades().iter().filter(|trade| trade.at.as_millis() >= known_from).for_each(|trade| bars.add(trade));
@@ -120,12 +87,8 @@ impl Bars {
     }
 
     pub fn add(&mut self, trade: &PublicTrade) {
-        let start_ms = trade.at.as_millis() / MINUTE_MS * MINUTE_MS;
-        let last = self.minutes.back().map(|bar| (bar.start_ms, bar.close));
-        if last.is_none_or(|(newest, _)| newest < start_ms) {
-            let makes_price = trade.kind != TradeKind::Cross;
-            let first = last.filter(|_| !makes_price).map_or(trade.price, |(_, close)| close);
-            self.push(Bar::flat(start_ms, first));
+        if let Some(candle) = Candle::begin(self.minutes.back().map(|bar| &bar.candle), trade) {
+            self.push(Bar::new(candle));
         }
         if let Some(bar) = self.minutes.back_mut() {
             bar.add(trade);
@@ -133,7 +96,7 @@ impl Bars {
     }
 
     fn push(&mut self, bar: Bar) {
-        if self.minutes.len() == MINUTES {
+        if self.minutes.len() == Tape::CANDLES {
             self.minutes.pop_front();
         }
         self.minutes.push_back(bar);
@@ -143,16 +106,17 @@ impl Bars {
     /// before it. Returns `None` before the first trade.
     pub fn bucket(&self, interval: KlineInterval, start_ms: u64) -> Option<Bar> {
         let end_ms = start_ms.saturating_add(interval.width_ms());
-        let from = self.minutes.partition_point(|bar| bar.start_ms < start_ms);
-        let before = from.checked_sub(1).and_then(|at| self.minutes.get(at)).map(|bar| bar.close);
-        let mut within = self.minutes.range(from..).take_while(|bar| bar.start_ms < end_ms);
+        let from = self.minutes.partition_point(|bar| bar.candle.start_ms < start_ms);
+        let before = from.checked_sub(1).and_then(|at| self.minutes.get(at)).map(|bar| bar.candle.close);
+        let mut within = self.minutes.range(from..).take_while(|bar| bar.candle.start_ms < end_ms);
         match within.next() {
             Some(first) => {
-                let mut sum = Bar { start_ms, ..*first };
+                let mut sum = *first;
+                sum.candle.start_ms = start_ms;
                 within.for_each(|bar| sum.absorb(bar));
                 Some(sum)
             }
-            None => before.map(|close| Bar::flat(start_ms, close)),
+            None => before.map(|close| Bar::new(Candle::flat(start_ms, close))),
         }
     }
 
@@ -161,7 +125,7 @@ impl Bars {
         let Some(oldest) = self.minutes.front() else { return Vec::new() };
         let width = interval.width_ms();
         let last = interval.start_ms(to_ms);
-        let mut first = interval.start_ms(from_ms.max(oldest.start_ms));
+        let mut first = interval.start_ms(from_ms.max(oldest.candle.start_ms));
         if first < from_ms {
             first = first.saturating_add(width);
         }
@@ -180,8 +144,8 @@ impl Bars {
     /// Returns the last 24 hours up to `now_ms`, and the last close before them.
     pub fn day(&self, now_ms: u64) -> Option<(Bar, Option<Ticks>)> {
         let since = now_ms.saturating_sub(DAY_MS);
-        let from = self.minutes.partition_point(|bar| bar.start_ms < since);
-        let before = from.checked_sub(1).and_then(|at| self.minutes.get(at)).map(|bar| bar.close);
+        let from = self.minutes.partition_point(|bar| bar.candle.start_ms < since);
+        let before = from.checked_sub(1).and_then(|at| self.minutes.get(at)).map(|bar| bar.candle.close);
         let mut within = self.minutes.range(from..);
         let mut day = *within.next()?;
         within.for_each(|bar| day.absorb(bar));
@@ -216,14 +180,8 @@ mod tests {
         let bars = bars();
         let named = |name| KlineInterval::named(name).unwrap();
         let fields = |bar: Bar| {
-            (
-                bar.start_ms,
-                [bar.open.0, bar.high.0, bar.low.0, bar.close.0],
-                bar.lots,
-                bar.bought_lots,
-                bar.trades,
-                bar.ids,
-            )
+            let Candle { start_ms, open, high, low, close, lots, .. } = bar.candle;
+            (start_ms, [open.0, high.0, low.0, close.0], lots, bar.bought_lots, bar.trades, bar.ids)
         };
         let first = bars.bucket(named("1m"), 0).map(fields);
         assert_eq!(first, Some((0, [10, 12, 10, 12], 6, 5, 2, Some((1, 2)))));
@@ -231,15 +189,16 @@ mod tests {
         assert_eq!(flat, Some((120_000, [9, 9, 9, 9], 0, 0, 0, None)));
         let three = bars.bucket(named("3m"), 0).unwrap();
         assert_eq!(fields(three), (0, [10, 12, 9, 9], 8, 7, 3, Some((1, 3))));
-        assert_eq!((three.tick_lots, three.bought_tick_lots), (50 + 12 + 18, 50 + 18));
+        assert_eq!((three.candle.tick_lots, three.bought_tick_lots), (50 + 12 + 18, 50 + 18));
         let starts = |from, to, most, newest| {
-            bars.buckets(named("1m"), from, to, most, newest).iter().map(|bar| bar.start_ms / 1000).collect::<Vec<_>>()
+            let buckets = bars.buckets(named("1m"), from, to, most, newest);
+            buckets.iter().map(|bar| bar.candle.start_ms / 1000).collect::<Vec<_>>()
         };
         assert_eq!(starts(0, 310_000, 100, true), [0, 60, 120, 180, 240, 300]);
         assert_eq!(starts(0, 310_000, 2, true), [240, 300]);
         assert_eq!(starts(1, 310_000, 2, false), [60, 120]);
         assert_eq!(starts(400_000, 310_000, 2, false), [0; 0]);
         let (day, before) = bars.day(300_000 + DAY_MS).unwrap();
-        assert_eq!((day.open.0, day.trades, before), (11, 1, Some(Ticks(9))));
+        assert_eq!((day.candle.open.0, day.trades, before), (11, 1, Some(Ticks(9))));
     }
 }

@@ -147,9 +147,15 @@ pub(crate) fn ticker(out: &mut Vec<u8>, part: Part, market: Market<'_>, day: &Da
 
 /// `symbol` is the key of the name: REST calls it `s`.
 pub(crate) fn ticker_data(out: &mut Vec<u8>, market: Market<'_>, day: &Day, symbol: &str) {
-    let bar = &day.bar;
-    put!(out, "{\"c\":", ShortestDecimal(market.price(bar.close)), ",\"h\":", ShortestDecimal(market.price(bar.high)));
-    put!(out, ",\"l\":", ShortestDecimal(market.price(bar.low)), ",\"p\":", ShortestDecimal(change(market, bar)));
+    let candle = &day.bar.candle;
+    put!(
+        out,
+        "{\"c\":",
+        ShortestDecimal(market.price(candle.close)),
+        ",\"h\":",
+        ShortestDecimal(market.price(candle.high))
+    );
+    put!(out, ",\"l\":", ShortestDecimal(market.price(candle.low)), ",\"p\":", ShortestDecimal(change(market, candle)));
     put!(
         out,
         ",\"",
@@ -157,9 +163,9 @@ pub(crate) fn ticker_data(out: &mut Vec<u8>, market: Market<'_>, day: &Day, symb
         "\":\"",
         &market.names.dashed,
         "\",\"v\":",
-        ShortestDecimal(market.amount(Lots(bar.lots)))
+        ShortestDecimal(market.amount(Lots(candle.lots)))
     );
-    put!(out, ",\"vol\":", ShortestDecimal(market.value(bar.tick_lots)), "}");
+    put!(out, ",\"vol\":", ShortestDecimal(market.value(candle.tick_lots)), "}");
 }
 
 /// Writes a message about the connection: `{"code":"00001","msg":"…"}`.

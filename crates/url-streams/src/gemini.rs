@@ -12,7 +12,7 @@
 //! Start at    [`read_target`], [`Update`].
 
 use pitwire_model::{Decimal, InstrumentId, Lots, Side, Ticks, VenueNanos};
-use pitwire_projections::PublicTrade;
+use pitwire_projections::{Candle, PublicTrade};
 use serde::Deserialize;
 
 use crate::bars::Bar;
@@ -288,15 +288,15 @@ pub(crate) fn candles<'a>(
 ) {
     put!(out, "{\"type\":\"candles_", candle_name(interval), "_updates\",\"symbol\":\"", &market.names.joined);
     put!(out, "\",\"changes\":[");
-    list(out, bars, |out, bar| candle(out, market, bar));
+    list(out, bars, |out, bar| candle(out, market, &bar.candle));
     put!(out, "]}");
 }
 
 /// Writes `[time, open, high, low, close, volume]`.
-pub(crate) fn candle(out: &mut Vec<u8>, market: Market<'_>, bar: &Bar) {
-    put!(out, "[", bar.start_ms);
-    let prices = [bar.open, bar.high, bar.low, bar.close].map(|price| market.price(price));
-    for value in prices.into_iter().chain([market.amount(Lots(bar.lots))]) {
+pub(crate) fn candle(out: &mut Vec<u8>, market: Market<'_>, candle: &Candle) {
+    put!(out, "[", candle.start_ms);
+    let prices = [candle.open, candle.high, candle.low, candle.close].map(|price| market.price(price));
+    for value in prices.into_iter().chain([market.amount(Lots(candle.lots))]) {
         put!(out, ",");
         bare(out, value);
     }

@@ -45,7 +45,7 @@ pub(crate) fn answer(path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
                 instrument.bars.buckets(interval, 0, one.ask.here.at.as_millis(), MOST_CANDLES, true)
             });
             put!(out, "[");
-            list(out, bars.iter().flatten().rev(), |out, bar| candle(out, one.market, bar));
+            list(out, bars.iter().flatten().rev(), |out, bar| candle(out, one.market, &bar.candle));
             put!(out, "]");
         }),
         None => RestAnswer::refused(refusal("InvalidTimeFrame", "there are 1m, 5m, 15m, 30m, 1hr, 6hr and 1day")),
@@ -94,7 +94,7 @@ fn price_feed(out: &mut Vec<u8>, ask: RestRequest<'_>) {
     list(out, found, |out, (place, market)| {
         let last = place.last().unwrap_or(place.spec.start_price);
         let day = ask.streams.instrument(place.spec.id).and_then(|instrument| instrument.day(place, ask.here.at));
-        let open = day.map_or(last, |day| day.bar.open);
+        let open = day.map_or(last, |day| day.bar.candle.open);
         let change = i128::from(last.0) - i128::from(open.0);
         // Twice the change in units of 0.0001 %, so that a half is rounded away from zero.
         let doubled = (change * 2_000_000).checked_div(i128::from(open.0)).unwrap_or(0);
@@ -200,7 +200,7 @@ fn pubticker(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let last = one.place.last().unwrap_or(one.place.spec.start_price);
     put!(out, "\"last\":", ShortestDecimal(one.market.price(last)), ",\"volume\":{\"");
     let day = one.ask.streams.instrument(one.id).and_then(|instrument| instrument.day(one.place, one.ask.here.at));
-    let (lots, value) = day.map_or((0, 0), |day| (day.bar.lots, day.bar.tick_lots));
+    let (lots, value) = day.map_or((0, 0), |day| (day.bar.candle.lots, day.bar.candle.tick_lots));
     put!(
         out,
         &one.market.names.base,
@@ -217,8 +217,8 @@ fn ticker(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let at = one.ask.here.at;
     let instrument = one.ask.streams.instrument(one.id);
     let last = one.place.last().unwrap_or(one.place.spec.start_price);
-    let day = instrument.and_then(|instrument| instrument.day(one.place, at)).map(|day| day.bar);
-    let prices = day.map_or([last; 4], |bar| [bar.open, bar.high, bar.low, bar.close]);
+    let day = instrument.and_then(|instrument| instrument.day(one.place, at)).map(|day| day.bar.candle);
+    let prices = day.map_or([last; 4], |candle| [candle.open, candle.high, candle.low, candle.close]);
     put!(out, "{\"symbol\":\"", &one.market.names.joined, "\"");
     for (key, price) in ["open", "high", "low", "close"].into_iter().zip(prices) {
         put!(out, ",\"", key, "\":", ShortestDecimal(one.market.price(price)));
@@ -228,7 +228,7 @@ fn ticker(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
         let since = VenueNanos(at.0.saturating_sub(24 * HOUR_NS)).as_millis();
         instrument.bars.buckets(hour, since, at.as_millis(), 24, true)
     });
-    list(out, hours.iter().flatten().rev(), |out, bar| put!(out, ShortestDecimal(one.market.price(bar.close))));
+    list(out, hours.iter().flatten().rev(), |out, bar| put!(out, ShortestDecimal(one.market.price(bar.candle.close))));
     put!(out, "]");
     let touch = Touch::of(one.place);
     for (key, level) in [("bid", touch.bid), ("ask", touch.ask)] {

@@ -256,8 +256,8 @@ impl InstrumentEncoder<'_, '_> {
         let (bars, start_ms) = (&self.instrument.bars, interval.start_ms(self.here.at.as_millis()));
         let mut due = Vec::new();
         let sent = if let SentState::Bar(bar) = &one.sent { Some(*bar) } else { None };
-        if let Some(ended) = sent.filter(|bar| bar.start_ms < start_ms) {
-            due.extend(bars.bucket(interval, ended.start_ms).map(|bar| (bar, true)));
+        if let Some(ended) = sent.filter(|bar| bar.candle.start_ms < start_ms) {
+            due.extend(bars.bucket(interval, ended.candle.start_ms).map(|bar| (bar, true)));
         }
         let Some(now) = bars.bucket(interval, start_ms) else { return due };
         if sent != Some(now) {

@@ -42,24 +42,21 @@ pub enum EncoderTask {
 #[derive(Default)]
 pub struct MessageEncoder {
     turns: Option<SyncSender<Vec<EncoderTask>>>,
-    /// Number of first messages that each socket has been sent.
-    firsts: BTreeMap<SubscriberId, u64>,
-    /// Sockets that read numbered streams. They are closed if the thread is too slow for them.
-    readers: BTreeMap<SubscriberId, ()>,
+    /// Sockets that read numbered streams, with the number of first messages that each has been
+    /// sent. They are closed if the thread is too slow for them.
+    readers: BTreeMap<SubscriberId, u64>,
 }
 
 impl MessageEncoder {
     /// Returns the number for the next first message of a socket. A socket with several streams
     /// gets one first message for each, before any other message.
     pub fn take_number(&mut self, tag: SubscriberId) -> u64 {
-        let number = self.firsts.entry(tag).or_default();
-        self.readers.insert(tag, ());
+        let number = self.readers.entry(tag).or_default();
         *number += 1;
         *number - 1
     }
 
     pub fn forget(&mut self, tag: SubscriberId) {
-        self.firsts.remove(&tag);
         self.readers.remove(&tag);
     }
 

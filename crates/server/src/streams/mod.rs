@@ -34,7 +34,8 @@ use crate::delivery_threads::{AdoptedSocket, DeliveryThreads, Order, ThreadEvent
 
 /// Heartbeat interval in nanoseconds, for connections that asked for heartbeats.
 const BEAT_NS: u64 = 5_000_000_000;
-/// A connection that reads streams.
+/// What a connection has requested. Its unsent bytes are in the subscriber table of its delivery
+/// thread, which parses no requests.
 struct Client {
     session: StreamSession,
     from: Option<IpAddr>,

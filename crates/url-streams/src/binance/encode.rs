@@ -7,7 +7,7 @@
 //! Start at    [`trade`], [`depth`].
 
 use pitwire_model::{Decimal, Lots, Side, Ticks, VenueNanos};
-use pitwire_projections::PublicTrade;
+use pitwire_projections::{Candle, PublicTrade};
 
 use crate::bars::{Bar, DAY_MS};
 use crate::key::KlineInterval;
@@ -128,18 +128,19 @@ pub(crate) fn kline(
 ) {
     let symbol = &market.names.joined;
     let factor = if when.in_micros { 1_000 } else { 1 };
-    let (start, end) = (bar.start_ms * factor, (bar.start_ms + interval.width_ms()) * factor - 1);
+    let candle = &bar.candle;
+    let (start, end) = (candle.start_ms * factor, (candle.start_ms + interval.width_ms()) * factor - 1);
     put!(out, "{\"e\":\"kline\",\"E\":", when.event(), ",\"s\":\"", symbol, "\",\"k\":{\"t\":", start, ",\"T\":", end);
     put!(out, ",\"s\":\"", symbol, "\",\"i\":\"", interval.name(), "\",\"f\":");
     ids(out, bar.ids, ",\"L\":");
-    for (key, price) in [("o", bar.open), ("c", bar.close), ("h", bar.high), ("l", bar.low)] {
+    for (key, price) in [("o", candle.open), ("c", candle.close), ("h", candle.high), ("l", candle.low)] {
         put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
     }
-    put!(out, ",\"v\":", EightPlaces(market.amount(Lots(bar.lots))), ",\"n\":", bar.trades, ",\"x\":", is_closed);
+    put!(out, ",\"v\":", EightPlaces(market.amount(Lots(candle.lots))), ",\"n\":", bar.trades, ",\"x\":", is_closed);
     put!(
         out,
         ",\"q\":",
-        EightPlaces(market.value(bar.tick_lots)),
+        EightPlaces(market.value(candle.tick_lots)),
         ",\"V\":",
         EightPlaces(market.amount(Lots(bar.bought_lots)))
     );
@@ -159,15 +160,15 @@ pub(crate) fn ids(out: &mut Vec<u8>, ids: Option<(u64, u64)>, between: &str) {
 
 pub(crate) fn mini_ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day: &Day) {
     put!(out, "{\"e\":\"24hrMiniTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\"");
-    put!(out, ",\"c\":", EightPlaces(market.price(day.bar.close)));
-    range_fields(out, market, &day.bar, ["o", "h", "l", "v", "q"]);
+    put!(out, ",\"c\":", EightPlaces(market.price(day.bar.candle.close)));
+    range_fields(out, market, &day.bar.candle, ["o", "h", "l", "v", "q"]);
     put!(out, "}");
 }
 
-/// Writes the open, high and low price, the volume and the value of a bar under these keys.
-pub(crate) fn range_fields(out: &mut Vec<u8>, market: Market<'_>, bar: &Bar, keys: [&str; 5]) {
-    let [open, high, low] = [bar.open, bar.high, bar.low].map(|price| market.price(price));
-    let numbers = [open, high, low, market.amount(Lots(bar.lots)), market.value(bar.tick_lots)];
+/// Writes the open, high and low price, the volume and the value of a candle under these keys.
+pub(crate) fn range_fields(out: &mut Vec<u8>, market: Market<'_>, candle: &Candle, keys: [&str; 5]) {
+    let [open, high, low] = [candle.open, candle.high, candle.low].map(|price| market.price(price));
+    let numbers = [open, high, low, market.amount(Lots(candle.lots)), market.value(candle.tick_lots)];
     for (key, number) in keys.into_iter().zip(numbers) {
         put!(out, ",\"", key, "\":", EightPlaces(number));
     }
@@ -175,39 +176,40 @@ pub(crate) fn range_fields(out: &mut Vec<u8>, market: Market<'_>, bar: &Bar, key
 
 pub(crate) fn ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day: &Day) {
     let Day { bar, before, last_lots, now, touch } = day;
+    let candle = &bar.candle;
     put!(out, "{\"e\":\"24hrTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"p\":");
-    put!(out, EightPlaces(change(market, bar)), ",\"P\":\"");
-    percent(out, bar);
+    put!(out, EightPlaces(change(market, candle)), ",\"P\":\"");
+    percent(out, candle);
     put!(
         out,
         "\",\"w\":",
-        EightPlaces(weighted(market, bar)),
+        EightPlaces(weighted(market, candle)),
         ",\"x\":",
-        EightPlaces(market.price(before.unwrap_or(bar.open)))
+        EightPlaces(market.price(before.unwrap_or(candle.open)))
     );
-    put!(out, ",\"c\":", EightPlaces(market.price(bar.close)), ",\"Q\":", EightPlaces(market.amount(*last_lots)));
+    put!(out, ",\"c\":", EightPlaces(market.price(candle.close)), ",\"Q\":", EightPlaces(market.amount(*last_lots)));
     touch_fields(out, market, *touch);
-    range_fields(out, market, bar, ["o", "h", "l", "v", "q"]);
+    range_fields(out, market, candle, ["o", "h", "l", "v", "q"]);
     let opened = VenueNanos(now.0.saturating_sub(DAY_MS * 1_000_000));
     put!(out, ",\"O\":", stamp(opened, when.in_micros), ",\"C\":", stamp(*now, when.in_micros), ",\"F\":");
     ids(out, bar.ids, ",\"L\":");
     put!(out, ",\"n\":", bar.trades, "}");
 }
 
-pub(crate) fn change(market: Market<'_>, bar: &Bar) -> Decimal {
-    market.price(Ticks(bar.close.0 - bar.open.0))
+pub(crate) fn change(market: Market<'_>, candle: &Candle) -> Decimal {
+    market.price(Ticks(candle.close.0 - candle.open.0))
 }
 
 /// Writes the change in percent with three decimals, rounded half away from zero, without quotes.
-pub(crate) fn percent(out: &mut Vec<u8>, bar: &Bar) {
-    let (change, open) = (i128::from(bar.close.0) - i128::from(bar.open.0), i128::from(bar.open.0));
+pub(crate) fn percent(out: &mut Vec<u8>, candle: &Candle) {
+    let (change, open) = (i128::from(candle.close.0) - i128::from(candle.open.0), i128::from(candle.open.0));
     let doubled = (change * 200_000).checked_div(open).unwrap_or(0);
     fixed_bare(out, Decimal::new((doubled + doubled.signum()) / 2, 3), 3);
 }
 
-pub(crate) fn weighted(market: Market<'_>, bar: &Bar) -> Decimal {
+pub(crate) fn weighted(market: Market<'_>, candle: &Candle) -> Decimal {
     let places = crate::text::PLACES.saturating_sub(market.spec.tick.scale);
-    market.average(bar.tick_lots, bar.lots, places).unwrap_or(Decimal::ZERO)
+    market.average(candle.tick_lots, candle.lots, places).unwrap_or(Decimal::ZERO)
 }
 
 /// Values of the `?ts=ns` fields: when a message was due and when it was encoded, monotonic, and
@@ -300,19 +302,14 @@ mod tests {
         let fixture = fixture();
         let market = fixture.market();
         // 2 at 100.00 and 1 at 103.00: 303.00 for 3, of which buyers took the last.
-        let bar = Bar {
-            start_ms: 1_795_219_320_000,
-            open: Ticks(10_000),
+        let candle = Candle {
             high: Ticks(10_300),
-            low: Ticks(10_000),
             close: Ticks(10_300),
             lots: 3,
             tick_lots: 30_300,
-            bought_lots: 1,
-            bought_tick_lots: 10_300,
-            trades: 2,
-            ids: Some((41, 42)),
+            ..Candle::flat(1_795_219_320_000, Ticks(10_000))
         };
+        let bar = Bar { candle, bought_lots: 1, bought_tick_lots: 10_300, trades: 2, ids: Some((41, 42)) };
         let minute = KlineInterval::named("1m").unwrap();
         assert_eq!(
             text(|out| kline(out, market, MILLIS, minute, &bar, false)),
@@ -328,7 +325,7 @@ mod tests {
             text(|out| mini_ticker(out, market, MILLIS, &day)),
             r#"{"e":"24hrMiniTicker","E":1795219360582,"s":"NPNZAR","c":"103.00000000","o":"100.00000000","h":"103.00000000","l":"100.00000000","v":"3.00000000","q":"303.00000000"}"#
         );
-        let fallen = Bar { open: Ticks(300), close: Ticks(299), ..bar };
+        let fallen = Candle { open: Ticks(300), close: Ticks(299), ..candle };
         assert_eq!(text(|out| percent(out, &fallen)), "-0.333");
     }
 

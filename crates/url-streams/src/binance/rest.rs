@@ -7,7 +7,7 @@
 
 use pitwire_engine::Market as Place;
 use pitwire_model::{Decimal, InstrumentId, InstrumentKind, Lots, Phase, Side, Ticks};
-use pitwire_projections::PublicTrade;
+use pitwire_projections::{Candle, PublicTrade};
 
 use crate::bars::{Bar, DAY_MS};
 use crate::binance::encode::{self, Aggregate, change, ids, percent, range_fields, weighted};
@@ -261,15 +261,16 @@ fn klines(ask: RestRequest<'_>) -> RestAnswer {
 }
 
 fn write_kline(out: &mut Vec<u8>, market: Market<'_>, interval: KlineInterval, bar: &Bar) {
-    put!(out, "[", bar.start_ms);
-    for price in [bar.open, bar.high, bar.low, bar.close] {
+    let candle = &bar.candle;
+    put!(out, "[", candle.start_ms);
+    for price in [candle.open, candle.high, candle.low, candle.close] {
         put!(out, ",", EightPlaces(market.price(price)));
     }
-    put!(out, ",", EightPlaces(market.amount(Lots(bar.lots))), ",", bar.start_ms + interval.width_ms() - 1);
+    put!(out, ",", EightPlaces(market.amount(Lots(candle.lots))), ",", candle.start_ms + interval.width_ms() - 1);
     put!(
         out,
         ",",
-        EightPlaces(market.value(bar.tick_lots)),
+        EightPlaces(market.value(candle.tick_lots)),
         ",",
         bar.trades,
         ",",
@@ -282,26 +283,27 @@ fn day(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let (market, at) = (one.market, one.ask.here.at);
     let day = one.ask.streams.instrument(one.id).and_then(|instrument| instrument.day(one.place, at));
     let Day { bar, before, last_lots, touch, .. } = day.unwrap_or_else(|| Day {
-        bar: Bar::flat(at.as_millis(), last_price(one.place)),
+        bar: Bar::new(Candle::flat(at.as_millis(), last_price(one.place))),
         before: None,
         last_lots: Lots::ZERO,
         now: at,
         touch: Touch::of(one.place),
     });
-    put!(out, "{\"symbol\":\"", &market.names.joined, "\",\"priceChange\":", EightPlaces(change(market, &bar)));
+    let candle = &bar.candle;
+    put!(out, "{\"symbol\":\"", &market.names.joined, "\",\"priceChange\":", EightPlaces(change(market, candle)));
     put!(out, ",\"priceChangePercent\":\"");
-    percent(out, &bar);
-    put!(out, "\",\"weightedAvgPrice\":", EightPlaces(weighted(market, &bar)));
-    put!(out, ",\"prevClosePrice\":", EightPlaces(market.price(before.unwrap_or(bar.open))));
+    percent(out, candle);
+    put!(out, "\",\"weightedAvgPrice\":", EightPlaces(weighted(market, candle)));
+    put!(out, ",\"prevClosePrice\":", EightPlaces(market.price(before.unwrap_or(candle.open))));
     put!(
         out,
         ",\"lastPrice\":",
-        EightPlaces(market.price(bar.close)),
+        EightPlaces(market.price(candle.close)),
         ",\"lastQty\":",
         EightPlaces(market.amount(last_lots))
     );
     touch_fields(out, market, touch);
-    range_fields(out, market, &bar, ["openPrice", "highPrice", "lowPrice", "volume", "quoteVolume"]);
+    range_fields(out, market, candle, ["openPrice", "highPrice", "lowPrice", "volume", "quoteVolume"]);
     let now = at.as_millis();
     put!(out, ",\"openTime\":", now.saturating_sub(DAY_MS), ",\"closeTime\":", now, ",\"firstId\":");
     ids(out, bar.ids, ",\"lastId\":");
@@ -340,7 +342,7 @@ fn average_price(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
             let price = u128::from(trade.price.0.unsigned_abs());
             (lots.saturating_add(trade.lots.0), value.saturating_add(price * u128::from(trade.lots.0)))
         });
-    let average = weighted(one.market, &Bar { lots, tick_lots, ..Bar::flat(since_ms, Ticks(0)) });
+    let average = weighted(one.market, &Candle { lots, tick_lots, ..Candle::flat(since_ms, Ticks(0)) });
     let price = if lots == 0 { one.market.price(last_price(one.place)) } else { average };
     let closed_ms = recent().next().map_or(now_ms, |trade| trade.at.as_millis());
     put!(out, "{\"mins\":", AVERAGED_MINUTES, ",\"price\":", EightPlaces(price), ",\"closeTime\":", closed_ms, "}");
