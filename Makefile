@@ -110,7 +110,7 @@ bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this mach
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 	$(WITH) rust python -- lab/.venv/bin/python scripts/bench_publication.py
 
-bench-trading: web/dist/index.html .venv/.stamp ## tables and plots, 20 minutes, written into docs/trading-bench.md and docs/figures (4 minutes, printed only: make bench-trading QUICK=1)
+bench-trading: web/dist/index.html .venv/.stamp ## tables and plots, 6 minutes, written into docs/trading-bench.md and docs/figures (1 minute, printed only: make bench-trading QUICK=1)
 	$(RELEASE)
 	$(WITH) rust python haproxy -- .venv/bin/python scripts/bench_trading.py $(if $(QUICK),--quick)
 	.venv/bin/python scripts/trading_figures.py $(if $(QUICK),--figures target/bench-trading,--page docs/trading-bench.md)

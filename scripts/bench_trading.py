@@ -1,4 +1,4 @@
-"""Measures the tables of docs/trading-bench.md: `make bench-trading`, about 20 minutes.
+"""Measures the tables of docs/trading-bench.md: `make bench-trading`, about 6 minutes.
 
 Each run of `pitwire bench` leaves its JSON and its histogram files (.hgrm) in --out. A run that
 fails or exceeds its time limit says so in its JSON, and the next one begins.
@@ -321,7 +321,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("target/bench-trading"), help="directory of the results")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of operations")
-    parser.add_argument("--quick", action="store_true", help=f"the same rows at --scale {QUICK}, about 4 minutes")
+    parser.add_argument("--quick", action="store_true", help=f"the same rows at --scale {QUICK}, about 1 minute")
     parser.add_argument("--only", nargs="+", default=[""], help="runs whose name contains one of these")
     options = parser.parse_args()
     measure(options.out, QUICK if options.quick else options.scale, options.only)

@@ -23,7 +23,7 @@ use crate::client_threads::ClientThreads;
 /// Operator of the demo market.
 const OPERATOR: &str = "demo-operator";
 /// Balances of a client, which no run uses up.
-const BALANCE: &str = "1000000000000";
+const BALANCE: &str = "1000000000000000";
 const OPEN_ORDERS_MAX: u32 = 2_000_000;
 /// Time between the creation of the clients and the first due order.
 const LEAD: Duration = Duration::from_millis(50);
