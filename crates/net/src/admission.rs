@@ -167,7 +167,7 @@ impl Admission {
         match standing {
             AdmissionClass::Counted(address) => self.addresses.release(address),
             AdmissionClass::Extra => self.extras -= 1,
-            AdmissionClass::Refused | AdmissionClass::Stream => {}
+            AdmissionClass::Refused | AdmissionClass::Stream | AdmissionClass::Outgoing => {}
         }
     }
 }

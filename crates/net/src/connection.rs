@@ -79,6 +79,8 @@ pub(crate) enum AdmissionClass {
     Refused,
     /// A byte stream. The application limits their number.
     Stream,
+    /// A byte stream that the application has opened.
+    Outgoing,
 }
 
 /// Where a connection stands in the list of a turn.
@@ -175,15 +177,16 @@ impl Connection {
         }
     }
 
-    /// Makes the connection of a byte stream.
+    /// Makes the connection of a byte stream, accepted or outgoing.
     pub fn of_stream(
         id: ConnectionId,
         stream: Stream,
+        standing: AdmissionClass,
         permit: Option<ConnectionPermit>,
         meter: OutboxMeter,
         now: u64,
     ) -> Self {
-        let connection = Self::new(id, stream, AdmissionClass::Stream, permit, meter, now);
+        let connection = Self::new(id, stream, standing, permit, meter, now);
         // The application decides how long a client may be silent.
         Connection { protocol: Protocol::Stream, unfinished_since: None, ..connection }
     }
@@ -206,7 +209,7 @@ impl Connection {
     pub fn counted_address(&self) -> Option<IpAddr> {
         match self.standing {
             AdmissionClass::Counted(address) => Some(address),
-            AdmissionClass::Extra | AdmissionClass::Refused | AdmissionClass::Stream => None,
+            AdmissionClass::Extra | AdmissionClass::Refused | AdmissionClass::Stream | AdmissionClass::Outgoing => None,
         }
     }
 
@@ -293,6 +296,10 @@ impl Connection {
     }
 
     fn has_room(&self) -> bool {
+        // A server may read our requests only while we read its answers.
+        if self.standing == AdmissionClass::Outgoing {
+            return true;
+        }
         self.outbox.pending() + self.share.answer_bytes < OUTBOX_BYTES && self.outbox.meter.has_room()
     }
 

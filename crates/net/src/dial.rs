@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use pitwire_tls::{ClientConfig, ClientSession, TlsError};
 use pitwire_websocket::{Address, ClientHandshake, HandshakeRefusal};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};
+use crate::outgoing;
 
 /// The parameters of a connection.
 pub struct DialOptions<'a> {
@@ -198,20 +198,13 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
         let machine = |error: io::Error| ConnectError::Machine { cause: error.to_string() };
         let unreachable =
             |error: io::Error| ConnectError::Unreachable { authority: address.to_string(), cause: error.to_string() };
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(machine)?;
+        let socket = outgoing::open(address).map_err(machine)?;
         if let Some(bytes) = self.options.receive_buffer {
             // Before connecting, because the window scale is negotiated then. A smaller buffer
             // still works.
             let _ = socket.set_recv_buffer_size(bytes);
         }
-        // Small frames of ours (a pong, a subscription) must not wait for each other.
-        socket.set_tcp_nodelay(true).map_err(machine)?;
-        socket.set_nonblocking(true).map_err(machine)?;
-        match socket.connect(&address.into()) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
-            Err(error) => return Err(unreachable(error)),
-        }
+        outgoing::start(&socket, address).map_err(unreachable)?;
         let socket = TcpStream::from(socket);
         loop {
             self.wait(&socket, true, "answered")?;

@@ -3,7 +3,8 @@
 //! Does        accepts connections and serves an [`Application`] over them.
 //! Leaves out  the application: the loop knows an [`Application`], not a venue.
 //! Start at    [`Server::run`] or [`ServerThread::start`]; for a thread with its own connections,
-//!             [`event_loop::EventLoop`]; for a client of one feed, [`dial`].
+//!             [`event_loop::EventLoop`]; for a client of one feed, [`dial`]; for connections that
+//!             an application opens, [`Notices::connect`].
 
 mod accept_queue;
 mod admission;
@@ -25,6 +26,7 @@ pub mod local_addresses;
 mod notices;
 mod origin;
 mod outbox_budget;
+mod outgoing;
 mod quota;
 pub mod ready_file;
 mod server;

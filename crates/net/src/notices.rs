@@ -8,6 +8,7 @@
 //! Start at    [`Notices::reply`], [`Notices::drain`].
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_header};
 
@@ -18,6 +19,8 @@ use crate::http::HttpResponse;
 const OWNED_BYTES: usize = 64 * 1024;
 /// Capacity of the buffer between turns, in bytes.
 const SPARE_BYTES: usize = 1024 * 1024;
+/// Names of outgoing connections begin here, so that they differ from those of accepted ones.
+const FIRST_OUTGOING: u64 = 1 << 63;
 
 /// Messages to connections, held until the commit.
 #[derive(Debug, Default)]
@@ -29,6 +32,9 @@ pub struct Notices {
     closed_elsewhere: Vec<ConnectionId>,
     charges: Vec<(ConnectionId, u64)>,
     put_off: BTreeSet<ConnectionId>,
+    /// Connections to open in this turn.
+    outgoing: Vec<(ConnectionId, SocketAddr)>,
+    outgoing_count: u64,
     is_behind: bool,
 }
 
@@ -145,6 +151,20 @@ impl Notices {
     /// before.
     pub fn hand_off(&mut self, id: ConnectionId) {
         self.leaving.push(id);
+    }
+
+    /// Connects to `address`. The connection is a byte stream, and bytes may be added for it at
+    /// once: they leave when the peer has accepted. A connection that cannot be opened ends with
+    /// [`Application::disconnected`](crate::Application::disconnected), like any other.
+    pub fn connect(&mut self, address: SocketAddr) -> ConnectionId {
+        let id = ConnectionId(FIRST_OUTGOING + self.outgoing_count);
+        self.outgoing_count += 1;
+        self.outgoing.push((id, address));
+        id
+    }
+
+    pub(crate) fn take_outgoing(&mut self) -> Vec<(ConnectionId, SocketAddr)> {
+        std::mem::take(&mut self.outgoing)
     }
 
     /// Tells the loop that a connection that was handed off has ended.

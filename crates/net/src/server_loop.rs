@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use pitwire_tls::ServerConfig;
 use pitwire_websocket::CloseCode;
+use tracing::debug;
 
 use crate::admission::{ACCEPTS, Admission, Newcomer, StreamNewcomer};
 use crate::application::{Application, Refusal};
@@ -38,6 +39,7 @@ use crate::limits::Limits;
 use crate::notices::{NoticeBytes, Notices};
 use crate::origin::OriginPolicy;
 use crate::outbox_budget::OutboxBudget;
+use crate::outgoing;
 use crate::quota::{AddressCounts, ConnectionQuota};
 use crate::stream::Stream;
 use crate::tls_acceptor::{TlsAcceptor, TlsSettings};
@@ -223,6 +225,7 @@ impl<A: Application> ServerLoop<A> {
             self.take_events(&events, now);
             self.act(now);
             self.check_timeouts(now);
+            self.open_outgoing(now);
             let acted_ns = self.settings.clock.monotonic_ns();
             if self.app.release_early() {
                 self.flush_early(now, acted_ns);
@@ -381,9 +384,28 @@ impl<A: Application> ServerLoop<A> {
             return self.net.close(token);
         }
         let (id, stream) = (self.admission.next_id(), Stream::plain(token));
-        let at = self.table.insert(Connection::of_stream(id, stream, permit, self.budget.meter(), now));
+        let (standing, meter) = (AdmissionClass::Stream, self.budget.meter());
+        let at = self.table.insert(Connection::of_stream(id, stream, standing, permit, meter, now));
         self.app.stream_opened(id, listener, peer, &mut self.notices);
         self.table.list(at);
+    }
+
+    /// Opens the connections that the application has asked for.
+    fn open_outgoing(&mut self, now: u64) {
+        for (id, address) in self.notices.take_outgoing() {
+            let permit = self.admission.quota.acquire().filter(|_| self.lifecycle == Lifecycle::Running);
+            let opened = outgoing::connect(address).and_then(|socket| self.net.add_socket(socket.into()));
+            let (Some(permit), Ok(token)) = (permit, opened.as_ref().copied()) else {
+                debug!(?opened, %address, "cannot open a connection");
+                opened.into_iter().for_each(|token| self.net.close(token));
+                self.app.disconnected(id, &mut self.notices);
+                continue;
+            };
+            let (stream, standing) = (Stream::plain(token), AdmissionClass::Outgoing);
+            let connection = Connection::of_stream(id, stream, standing, Some(permit), self.budget.meter(), now);
+            let at = self.table.insert(connection);
+            self.table.list_now(at);
+        }
     }
 
     fn act(&mut self, now: u64) {

@@ -191,6 +191,12 @@ impl Toy {
                     notices.notify(id, &body);
                 }
             }
+            // `dial:<port>`: opens a byte stream.
+            ("dial", _) => {
+                let port = u16::try_from(number(1)).unwrap();
+                let id = notices.connect(([127, 0, 0, 1], port).into());
+                notices.reply_bytes(id, b"hello\n");
+            }
             ("publish", _) => self.tape.push(words[1].as_bytes().to_vec()),
             // `burst:<count>:<bytes>`: to itself.
             ("burst", Some(id)) => {
