@@ -9,22 +9,24 @@
 //!                answer it cannot deliver ends the client's connection;
 //!             3. a gateway that has lost the venue closes its clients, and accepts none until the
 //!                venue is back, so that a balancer sends them elsewhere;
-//!             4. memory per client is bounded: a client that does not read is closed.
+//!             4. memory per client is bounded: a client that does not read is closed;
+//!             5. one thread serves all connections, and nothing in it blocks while clients are
+//!                connected.
 //! Leaves out  TLS towards clients, which the balancer adds; state of any kind that would have to
 //!             outlive a gateway.
 //! Start at    [`OrderGateway::run`]; `docs/order-gateways.md` describes the setup.
 
 mod command;
 mod edge;
-mod feed;
 mod gateway;
-mod login;
-mod outbox;
+mod link;
+mod links;
 mod request;
 mod session;
 mod throttle;
-mod uplink;
+mod timers;
 
 pub use command::OrderLimits;
-pub use gateway::{GatewayFigures, GatewayOptions, OrderGateway};
+pub use edge::GatewayFigures;
+pub use gateway::{GatewayOptions, OrderGateway};
 pub use throttle::Rate;

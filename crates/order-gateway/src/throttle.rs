@@ -3,7 +3,6 @@
 //! Start at    [`Throttle::take`].
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Client ids that are remembered. Above it, those with a full allowance are forgotten.
@@ -26,13 +25,13 @@ struct Allowance {
 #[derive(Debug)]
 pub(crate) struct Throttle {
     rate: Option<Rate>,
-    clients: Mutex<HashMap<String, Allowance>>,
+    clients: HashMap<String, Allowance>,
 }
 
 impl Throttle {
     /// Makes a throttle. Without a rate it admits everything.
     pub fn new(rate: Option<Rate>) -> Self {
-        Throttle { rate, clients: Mutex::default() }
+        Throttle { rate, clients: HashMap::new() }
     }
 
     /// Takes one request of a client. If the allowance is used up, returns how long the client has
@@ -40,9 +39,9 @@ impl Throttle {
     ///
     /// # Errors
     /// How long to wait until the next request is allowed.
-    pub fn take(&self, client_id: &str, now: Instant) -> Result<(), Duration> {
+    pub fn take(&mut self, client_id: &str, now: Instant) -> Result<(), Duration> {
         let Some(rate) = self.rate else { return Ok(()) };
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let clients = &mut self.clients;
         let refilled = |allowance: &Allowance| {
             let elapsed = now.saturating_duration_since(allowance.since).as_secs_f64();
             (allowance.requests + elapsed * rate.per_second).min(rate.burst)
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn client_may_send_a_burst_and_then_its_rate() {
-        let throttle = Throttle::new(Some(Rate { per_second: 10.0, burst: 3.0 }));
+        let mut throttle = Throttle::new(Some(Rate { per_second: 10.0, burst: 3.0 }));
         let start = Instant::now();
         for _ in 0..3 {
             assert_eq!(throttle.take("a", start), Ok(()));

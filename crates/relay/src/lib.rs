@@ -19,6 +19,5 @@ mod upstream;
 
 pub use command::Relay;
 pub use faults::{FaultCounts, FaultProxy};
-pub use front::{Refusal, answer, read_request};
 pub use pitwire_fault_script::{FaultScript, Injector};
 pub use upstream::{Upstream, UpstreamSocket};

@@ -58,6 +58,11 @@ impl Upstream {
         &self.address
     }
 
+    /// Returns the TLS configuration of a `wss://` address.
+    pub fn tls(&self) -> Option<&Arc<ClientConfig>> {
+        self.tls.as_ref()
+    }
+
     /// Connects, and with `wss://` performs the TLS handshake.
     ///
     /// # Errors

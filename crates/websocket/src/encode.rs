@@ -22,6 +22,8 @@ pub enum CloseCode {
     BadText = 1007,
     Policy = 1008,
     TooBig = 1009,
+    /// The service starts again or moves: reconnect, elsewhere if possible.
+    Restart = 1012,
     TryAgainLater = 1013,
 }
 

@@ -1,0 +1,152 @@
+//! All connections of a gateway to its venue.
+//!
+//! Does        resolves the venue's name, opens connections, and sends texts over them.
+//! Holds       the name is resolved only while no client is connected, because that may block.
+//! Start at    [`Links::open_uplinks`].
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use pitwire_net::{ConnectionId, Notices};
+use pitwire_relay::Upstream;
+
+use crate::link::Link;
+
+/// What a connection to the venue is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkRole {
+    /// All clients share it.
+    Uplink,
+    /// It carries the channels and the heartbeat of this client.
+    Feed(ConnectionId),
+}
+
+/// The connections to the venue that all clients share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uplinks {
+    /// Carries the requests. This connection has no login: each request has the token of its
+    /// client.
+    pub requests: ConnectionId,
+    /// Carries the logins. A login replaces the one before it, so they have a connection of their
+    /// own.
+    pub logins: ConnectionId,
+}
+
+pub(crate) struct Links {
+    venue: Upstream,
+    /// Addresses of the venue, without those that have failed. The first one is in use.
+    addresses: Vec<SocketAddr>,
+    links: HashMap<ConnectionId, (Link, LinkRole)>,
+    /// The shared connections, open or on their way.
+    pub uplinks: Option<Uplinks>,
+    /// More than 64 KiB of requests wait for the venue.
+    pub is_full: bool,
+}
+
+impl Links {
+    pub fn new(venue: Upstream) -> Self {
+        Links { venue, addresses: Vec::new(), links: HashMap::new(), uplinks: None, is_full: false }
+    }
+
+    /// Says whether both shared connections are open.
+    pub fn is_venue_there(&self) -> bool {
+        self.uplinks.is_some_and(|Uplinks { requests, logins }| self.is_open(requests) && self.is_open(logins))
+    }
+
+    pub fn is_open(&self, id: ConnectionId) -> bool {
+        self.links.get(&id).is_some_and(|(link, _)| link.is_open())
+    }
+
+    /// Returns the authority of the venue's URL.
+    pub fn authority(&self) -> &str {
+        &self.venue.address().authority
+    }
+
+    /// Opens the shared connections.
+    ///
+    /// # Errors
+    /// A text that says what failed.
+    pub fn open_uplinks(&mut self, notices: &mut Notices) -> Result<Uplinks, String> {
+        if self.addresses.is_empty() {
+            let address = self.venue.address();
+            let resolved = (address.host.as_str(), address.port).to_socket_addrs();
+            self.addresses = resolved.map_err(|error| format!("cannot resolve {}: {error}", address.host))?.collect();
+        }
+        let requests = self.open(LinkRole::Uplink, notices)?;
+        let logins = match self.open(LinkRole::Uplink, notices) {
+            Ok(logins) => logins,
+            Err(cause) => {
+                self.close(requests, notices);
+                return Err(cause);
+            }
+        };
+        let uplinks = Uplinks { requests, logins };
+        (self.uplinks, self.is_full) = (Some(uplinks), false);
+        Ok(uplinks)
+    }
+
+    /// Opens a connection to the address of the shared connections.
+    ///
+    /// # Errors
+    /// A text that says what failed.
+    pub fn open(&mut self, role: LinkRole, notices: &mut Notices) -> Result<ConnectionId, String> {
+        let address = *self.addresses.first().ok_or("the name of the venue has no address")?;
+        let mut out = Vec::new();
+        let link = Link::open(self.venue.address(), self.venue.tls(), &mut out)?;
+        let id = notices.connect(address);
+        notices.reply_bytes(id, &out);
+        self.links.insert(id, (link, role));
+        Ok(id)
+    }
+
+    /// Sends a text over a connection.
+    ///
+    /// # Errors
+    /// The connection cannot be used any more.
+    pub fn send(&mut self, id: ConnectionId, text: String, notices: &mut Notices) -> Result<(), String> {
+        let Some((link, _)) = self.links.get_mut(&id) else { return Err("the connection has ended".into()) };
+        let mut out = Vec::new();
+        link.send(text, &mut out)?;
+        if !out.is_empty() {
+            notices.reply_bytes(id, &out);
+        }
+        Ok(())
+    }
+
+    /// Takes a connection out, to act on its input.
+    pub fn take(&mut self, id: ConnectionId) -> Option<(Link, LinkRole)> {
+        self.links.remove(&id)
+    }
+
+    pub fn put_back(&mut self, id: ConnectionId, link: Link, role: LinkRole) {
+        self.links.insert(id, (link, role));
+    }
+
+    /// Closes a connection and forgets it. Returns its role if it was known.
+    pub fn close(&mut self, id: ConnectionId, notices: &mut Notices) -> Option<LinkRole> {
+        let (_, role) = self.links.remove(&id)?;
+        notices.end(id);
+        Some(role)
+    }
+
+    /// Closes the shared connections. Returns whether another address of the venue may be tried.
+    pub fn close_uplinks(&mut self, is_lost: bool, notices: &mut Notices) -> bool {
+        if let Some(Uplinks { requests, logins }) = self.uplinks.take() {
+            self.close(requests, notices);
+            self.close(logins, notices);
+        }
+        if is_lost {
+            // The name may belong to another machine by now.
+            self.addresses.clear();
+        } else if !self.addresses.is_empty() {
+            self.addresses.remove(0);
+        }
+        is_lost || !self.addresses.is_empty()
+    }
+
+    /// Forgets all connections, because the gateway stops.
+    pub fn clear(&mut self) {
+        self.links.clear();
+        self.uplinks = None;
+    }
+}
