@@ -1,5 +1,6 @@
 """`pitwire gateway --orders`: order entry at the edge, alone and as a pair behind HAProxy."""
 
+import json
 import shutil
 import subprocess
 import threading
@@ -129,6 +130,45 @@ def test_gateway_without_a_venue_closes_its_clients_and_is_unhealthy(tmp_path: P
         with pytest.raises(WebSocketException):
             Ws(gateway.ws_url)
         health.close()
+
+
+def test_gateway_serves_again_when_its_venue_is_back(tmp_path: Path) -> None:
+    data = tmp_path / "venue" / "data"
+    with Venue(data, extra=["--no-flow"]) as venue, Gateway(tmp_path, venue.ws_url) as gateway:
+        health = Http(gateway.address)
+        venue.kill()
+        until(lambda: health.get("/healthz").status == 503, "the gateway has lost its venue")
+        with Venue(data, extra=["--no-flow"], listen=venue.address):
+            until(lambda: health.get("/healthz").status == 200, "the gateway has found its venue")
+            with Ws(gateway.ws_url) as client:
+                client.login(DEMO_A)
+                assert client.result("private/get_open_orders") == []
+        health.close()
+        assert gateway.stop()["uplinks"] == 2
+
+
+def test_requests_sent_without_waiting_are_answered_in_order(venue: Venue, tmp_path: Path) -> None:
+    """A client may have 128 requests at the venue; the others wait at the gateway."""
+    with Gateway(tmp_path, venue.ws_url) as gateway, Ws(gateway.ws_url) as client:
+        login = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
+        sent = [client.post("public/auth", login)]
+        # These need the login, whose answer has not arrived.
+        sent += [client.post("private/get_open_orders") for _ in range(300)]
+        answers = [client.arrive() for _ in sent]
+        assert [answer["id"] for answer in answers] == sent
+        assert all("result" in answer or answer["error"]["code"] == 10028 for answer in answers)
+
+
+def test_venue_is_reached_through_tls(tmp_path: Path) -> None:
+    with Venue(tmp_path / "data", ["--no-flow", "--tls", "127.0.0.1:0"]) as venue:
+        served = json.loads(venue.ready_file.read_text())
+        url = f"wss://{served['tls']}/ws/api/v2"
+        with Gateway(tmp_path, url, "--ca", served["ca"]) as gateway, Ws(gateway.ws_url) as client:
+            client.login(DEMO_A)
+            client.subscribe("user.changes.any.any.raw", scope="private")
+            order = client.result("private/buy", LIMIT)["order"]
+            changed = client.notification("user.changes.any.any.raw")
+            assert [found["order_id"] for found in changed["orders"]] == [order["order_id"]]
 
 
 def test_pages_of_other_origins_and_unknown_hosts_are_refused(venue: Venue, tmp_path: Path) -> None:
