@@ -1,10 +1,12 @@
-"""A reader of ITCH 5.0 over MoldUDP64, written from the specifications of Nasdaq."""
+"""A reader of ITCH 5.0 over MoldUDP64 with snapshots of GLIMPSE 5.0, written from specifications of
+Nasdaq."""
 
 import socket
 import struct
 import time
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import BinaryIO
 
 PATIENCE_S = 60.0
 FOUR = Decimal(10) ** -4
@@ -87,6 +89,14 @@ def messages(packet: bytes) -> list[bytes]:
     return found
 
 
+def soup_packet(stream: BinaryIO) -> tuple[bytes, bytes]:
+    """Type and content of the next packet of SoupBinTCP."""
+    (length,) = struct.unpack(">H", stream.read(2))
+    packet = stream.read(length)
+    assert len(packet) == length > 0
+    return packet[:1], packet[1:]
+
+
 class ItchReader:
     """Receives one line, drops some of its packets, and requests missing messages."""
 
@@ -106,6 +116,22 @@ class ItchReader:
     def connect(self, recovery: str) -> None:
         host, port = recovery.rsplit(":", 1)
         self.requests.connect((host, int(port)))
+
+    def join(self, recovery: str) -> None:
+        """Takes a snapshot and continues with the message after it."""
+        host, port = recovery.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), PATIENCE_S) as tcp, tcp.makefile("rb") as stream:
+            login = b"L" + b"user".ljust(6) + b"password".ljust(10) + b" " * 10 + b"1".rjust(20)
+            tcp.sendall(struct.pack(">H", len(login)) + login)
+            kind, accepted = soup_packet(stream)
+            assert kind == b"A" and int(accepted[10:]) == 1 and len(accepted) == 30
+            self.session = accepted[:10]
+            while (packet := soup_packet(stream))[1][:1] != b"G":
+                assert packet[0] == b"S"
+                self.books.apply(packet[1])
+            assert packet[0] == b"S" and len(packet[1]) == 21
+            self.next = self.end = int(packet[1][1:])
+            assert soup_packet(stream) == (b"Z", b"") and stream.read() == b""
 
     def poll(self) -> None:
         """Takes the packets that have arrived, and then requests missing messages."""

@@ -52,9 +52,9 @@ pub struct ReaderCounts {
     pub dropped: u64,
     pub replays: u64,
     pub replayed_messages: u64,
-    /// Snapshots taken, with the first one. For ITCH: starts at message 1.
+    /// Snapshots taken, with the first one.
     pub snapshots: u64,
-    /// Messages that did not fit the books. Each leads to a snapshot, or to a start at message 1.
+    /// Messages that did not fit the books. Each leads to a snapshot.
     pub misfits: u64,
     /// Datagrams dropped because the reader was behind.
     pub overflow: u64,

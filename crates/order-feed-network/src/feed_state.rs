@@ -13,10 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pitwire_model::Side;
 use pitwire_order_feed::{
-    BookBuilder, Letter, MOLD_SESSION_BYTES, MitchEncode, MitchMessage, MoldHeader, MoldPacket, OrderAdd,
-    SnapshotComplete, SnapshotResponse, TimeMark, UnitWriter, wire_number,
+    BookBuilder, FeedEncoding, MOLD_SESSION_BYTES, MitchMessage, MoldHeader, MoldPacket, TimeMark,
 };
 use tracing::warn;
 
@@ -203,7 +201,11 @@ impl FeedState {
         MoldPacket::read(replay.units.first()?)?.part(first, message_count)
     }
 
-    /// Returns a snapshot of all books, as units of a recovery connection. It may be as old as
+    pub fn encoding(&self) -> FeedEncoding {
+        self.encoder.encoding()
+    }
+
+    /// Returns a snapshot of all books, as the bytes of a recovery connection. It may be as old as
     /// [`SNAPSHOT_AGE`].
     pub fn snapshot(&mut self, now: Instant) -> Arc<[u8]> {
         if let Some((at, snapshot)) = &self.snapshot
@@ -211,60 +213,8 @@ impl FeedState {
         {
             return Arc::clone(snapshot);
         }
-        let snapshot: Arc<[u8]> = self.encode_snapshot().into();
+        let snapshot: Arc<[u8]> = self.encoder.snapshot(&self.books, &self.time).into();
         self.snapshot = Some((now, Arc::clone(&snapshot)));
         snapshot
-    }
-
-    fn encode_snapshot(&self) -> Vec<u8> {
-        let mut out = SnapshotWriter::default();
-        let sequence_number = wire_number(self.next_number() - 1);
-        let order_count = u32::try_from(self.books.order_count()).unwrap_or(u32::MAX);
-        out.send(&SnapshotResponse { sequence_number, order_count, status: Letter(b'A'), ..Default::default() });
-        out.send(&self.time);
-        for (instrument_id, state) in self.books.instruments() {
-            state.directory.iter().for_each(|directory| out.send(directory));
-            state.status.iter().for_each(|status| out.send(status));
-            for (side, letter) in [(Side::Buy, b'B'), (Side::Sell, b'S')] {
-                for order in self.books.orders(instrument_id, side) {
-                    out.send(&OrderAdd {
-                        order_id: order.id,
-                        side: Letter(letter),
-                        quantity: order.quantity,
-                        instrument_id,
-                        price: order.price,
-                        ..OrderAdd::default()
-                    });
-                }
-            }
-        }
-        out.send(&SnapshotComplete { sequence_number, ..SnapshotComplete::default() });
-        out.finish()
-    }
-}
-
-/// Packs the messages of a snapshot into units, one after the other.
-struct SnapshotWriter {
-    units: UnitWriter,
-    message: Vec<u8>,
-    bytes: Vec<u8>,
-}
-
-impl Default for SnapshotWriter {
-    fn default() -> Self {
-        SnapshotWriter { units: UnitWriter::unnumbered(), message: Vec::new(), bytes: Vec::new() }
-    }
-}
-
-impl SnapshotWriter {
-    fn send(&mut self, message: &impl MitchEncode) {
-        self.message.clear();
-        message.encode(&mut self.message);
-        self.units.add(&self.message, |_, unit| self.bytes.extend_from_slice(unit));
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.units.finish(|_, unit| self.bytes.extend_from_slice(unit));
-        self.bytes
     }
 }

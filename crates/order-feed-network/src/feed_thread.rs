@@ -19,6 +19,8 @@ use crate::packet_encoder::PacketEncoder;
 use crate::{recovery_server, request_server};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Ports that are tried until one is free for TCP and for UDP.
+const FREE_PORT_TRIES: u32 = 20;
 
 /// Where the feed is sent.
 #[derive(Debug)]
@@ -34,8 +36,9 @@ pub struct FeedAddresses {
 pub enum RecoveryPort {
     /// The feed is MITCH, and the port has replays and snapshots.
     Mitch(TcpListener),
-    /// The feed is ITCH, and the port takes requests of MoldUDP64.
-    Itch(UdpSocket),
+    /// The feed is ITCH. The port takes requests of MoldUDP64 over UDP, and sends snapshots of
+    /// GLIMPSE over TCP.
+    Itch { requests: UdpSocket, snapshots: TcpListener },
 }
 
 impl From<TcpListener> for RecoveryPort {
@@ -45,31 +48,55 @@ impl From<TcpListener> for RecoveryPort {
 }
 
 impl RecoveryPort {
+    /// Opens the port of a feed of ITCH: one number for UDP and TCP.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the port is in use, or the address is not one of this host.
+    pub fn open_itch(address: SocketAddr) -> io::Result<RecoveryPort> {
+        let mut tries = if address.port() == 0 { FREE_PORT_TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            let snapshots = TcpListener::bind(address)?;
+            match UdpSocket::bind(snapshots.local_addr()?) {
+                // The system chose a free port of TCP, which UDP has in use.
+                Err(_) if tries > 0 => {}
+                requests => return Ok(RecoveryPort::Itch { requests: requests?, snapshots }),
+            }
+        }
+    }
+
     pub fn encoding(&self) -> FeedEncoding {
         match self {
             RecoveryPort::Mitch(_) => FeedEncoding::Mitch,
-            RecoveryPort::Itch(_) => FeedEncoding::Itch,
+            RecoveryPort::Itch { .. } => FeedEncoding::Itch,
         }
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             RecoveryPort::Mitch(listener) => listener.local_addr(),
-            RecoveryPort::Itch(socket) => socket.local_addr(),
+            RecoveryPort::Itch { snapshots, .. } => snapshots.local_addr(),
         }
     }
 
     fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             RecoveryPort::Mitch(listener) => listener.set_nonblocking(true),
-            RecoveryPort::Itch(socket) => socket.set_nonblocking(true),
+            RecoveryPort::Itch { requests, snapshots } => {
+                requests.set_nonblocking(true)?;
+                snapshots.set_nonblocking(true)
+            }
         }
     }
 
     async fn serve(self, feed: SharedFeed) -> io::Result<()> {
         match self {
             RecoveryPort::Mitch(listener) => recovery_server::serve(listener, feed).await,
-            RecoveryPort::Itch(socket) => request_server::serve(socket, feed).await,
+            RecoveryPort::Itch { requests, snapshots } => tokio::select! {
+                served = request_server::serve(requests, feed.clone()) => served,
+                served = recovery_server::serve(snapshots, feed) => served,
+            },
         }
     }
 }

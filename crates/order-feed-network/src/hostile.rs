@@ -12,6 +12,7 @@ use pitwire_order_feed::{
 
 use crate::arbiter::{Deliver, FeedMessage, LineArbiter, MAX_WAITING_BYTES};
 use crate::feed_state::SharedFeed;
+use crate::glimpse_client;
 use crate::packet_encoder::PacketEncoder;
 use crate::recovery_client::{RecoveryClient, ReplayAnswer};
 
@@ -52,6 +53,13 @@ pub fn answers(bytes: &[u8]) {
     drop(client.snapshot());
     if let Ok(ReplayAnswer::Units(units)) = client.replay(7, 900) {
         assert!(units.iter().map(Vec::len).sum::<usize>() <= bytes.len(), "the units come from the venue");
+    }
+}
+
+/// Requests a snapshot of ITCH from a venue that sends these bytes.
+pub fn glimpse(bytes: &[u8]) {
+    if let Ok(Some(snapshot)) = glimpse_client::read(ScriptedVenue(bytes)) {
+        assert!(snapshot.next_number > 0 && snapshot.books.order_count() <= bytes.len() / 39, "39 bytes an order");
     }
 }
 

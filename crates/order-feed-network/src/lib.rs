@@ -5,8 +5,7 @@
 //! Holds       1. the venue thread never waits for a reader or a socket: when the feed thread is
 //!                behind, messages are dropped, and the state of all books follows;
 //!             2. queues, rings, snapshots and connections have bounds, and each drop is counted;
-//!             3. a reader delivers every message once and in order, or joins again: by snapshot,
-//!                or with ITCH at message 1.
+//!             3. a reader delivers every message once and in order, or joins again by a snapshot.
 //! Leaves out  the messages: `order-feed`. Encryption and logins: the feed is public.
 //! Start at    [`OrderFeed`] for the venue, [`FeedReader`] for readers; `docs/order-feed.md`.
 
@@ -16,6 +15,8 @@ mod arbiter;
 mod counters;
 mod feed_state;
 mod feed_thread;
+mod glimpse_client;
+mod glimpse_server;
 #[doc(hidden)]
 pub mod hostile;
 mod order_feed;
@@ -26,6 +27,7 @@ mod recovery_client;
 mod recovery_server;
 mod request_client;
 mod request_server;
+mod snapshot;
 
 pub use arbiter::{FeedMessage, LineCounts, ReaderCounts};
 pub use feed_thread::{FeedAddresses, RecoveryPort};

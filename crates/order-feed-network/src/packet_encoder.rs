@@ -4,7 +4,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pitwire_order_feed::{BookBuilder, ItchTranslator, MitchMessage, MoldWriter, UnitWriter};
+use pitwire_order_feed::{BookBuilder, FeedEncoding, ItchTranslator, MitchMessage, MoldWriter, TimeMark, UnitWriter};
+
+use crate::snapshot;
 
 /// Ten decimal digits.
 const SESSIONS: u128 = 10_000_000_000;
@@ -82,6 +84,24 @@ impl PacketEncoder {
         match self {
             PacketEncoder::Mitch(_) => None,
             PacketEncoder::Itch { writer, .. } => Some(writer.end_of_session()),
+        }
+    }
+
+    pub fn encoding(&self) -> FeedEncoding {
+        match self {
+            PacketEncoder::Mitch(_) => FeedEncoding::Mitch,
+            PacketEncoder::Itch { .. } => FeedEncoding::Itch,
+        }
+    }
+
+    /// Returns a snapshot of `books`, which is the state after the last message. `time` is the last
+    /// time message.
+    pub fn snapshot(&self, books: &BookBuilder, time: &TimeMark) -> Vec<u8> {
+        match self {
+            PacketEncoder::Mitch(writer) => snapshot::mitch(books, time, writer.next_number()),
+            PacketEncoder::Itch { writer, translator, .. } => {
+                snapshot::glimpse(books, translator, writer.session(), writer.next_number())
+            }
         }
     }
 

@@ -6,8 +6,7 @@
 //! Holds       1. after [`FeedReader::poll`] the books contain all messages up to
 //!                [`FeedReader::next_number`];
 //!             2. a message that does not fit, a gap that cannot be filled and a new start of the
-//!                venue lead to a snapshot, at most one in [`JOIN_PAUSE`]. ITCH has no snapshot:
-//!                there a misfit and a new session lead to a start at message 1;
+//!                venue lead to a snapshot, at most one in [`JOIN_PAUSE`];
 //!             3. datagrams from other addresses than the venue's are dropped and counted.
 //! Start at    [`FeedReader::join`].
 
@@ -25,6 +24,7 @@ use pitwire_order_feed::{BookBuilder, FeedEncoding, full_number};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::arbiter::{Deliver, FeedMessage, LineArbiter, LineCounts, ReaderCounts};
+use crate::glimpse_client;
 use crate::recovery_client::{RecoveryClient, ReplayAnswer};
 use crate::request_client::{PacketSession, RequestClient};
 
@@ -44,7 +44,7 @@ const JOIN_PAUSE: Duration = Duration::from_millis(500);
 const REPLAY_PAUSE: Duration = Duration::from_millis(100);
 /// Requests of MoldUDP64 before datagrams are taken again.
 const REQUESTS_PER_CHECK: usize = 256;
-/// Requests of MoldUDP64 without an answer, each after 50 ms, that count as a failure.
+/// Requests of MoldUDP64 without an answer, each after 50 ms, that lead to a snapshot.
 const MAX_UNANSWERED: u32 = 60;
 
 /// Addresses of a feed.
@@ -131,8 +131,7 @@ pub struct FeedReader {
 }
 
 impl FeedReader {
-    /// Receives the lines and takes a snapshot. A reader of ITCH instead waits for a packet, which
-    /// names the session, and then requests all messages before it.
+    /// Receives the lines and takes a snapshot.
     ///
     /// # Errors
     ///
@@ -178,9 +177,7 @@ impl FeedReader {
             let thread = thread::Builder::new().name(format!("feed-line-{line}")).spawn(move || receiver.run());
             reader.threads.push(thread.map_err(failed)?);
         }
-        if reader.options.encoding == FeedEncoding::Mitch {
-            reader.take_snapshot()?;
-        }
+        reader.take_snapshot()?;
         Ok(reader)
     }
 
@@ -216,14 +213,8 @@ impl FeedReader {
             match requests.session_of(&datagram.bytes) {
                 PacketSession::Current => {}
                 PacketSession::Past => return self.arbiter.count_foreign(datagram.line),
-                // A later packet starts the reader, and its requests get this one.
-                PacketSession::New if Instant::now() < self.join_at => return,
-                PacketSession::New => {
-                    self.join_at = Instant::now() + JOIN_PAUSE;
-                    requests.follow(&datagram.bytes);
-                    self.books = BookBuilder::default();
-                    self.arbiter.join(0);
-                }
+                // After a snapshot, requests get this packet.
+                PacketSession::New => return requests.leave(Some(&datagram.bytes)),
             }
         }
         let mut books = Books { books: &mut self.books, has_misfit: false, visit };
@@ -237,7 +228,7 @@ impl FeedReader {
         self.arbiter.counts.misfits += 1;
         match &mut self.recovery {
             Recovery::Mitch(connection) => *connection = None,
-            Recovery::Itch(requests) => requests.leave(),
+            Recovery::Itch(requests) => requests.leave(None),
         }
     }
 
@@ -246,7 +237,13 @@ impl FeedReader {
         let (now, now_ns) = (Instant::now(), self.now_ns());
         let connection = match &mut self.recovery {
             Recovery::Mitch(connection) => connection,
-            Recovery::Itch(_) => return self.request_missing(now, visit),
+            Recovery::Itch(requests) if !requests.has_session() => {
+                return if now >= self.join_at { self.take_snapshot() } else { Ok(()) };
+            }
+            Recovery::Itch(_) => {
+                self.request_missing(now_ns, visit);
+                return Ok(());
+            }
         };
         if now >= self.check_at {
             self.check_at = now + CONNECTION_CHECK_INTERVAL;
@@ -285,11 +282,10 @@ impl FeedReader {
     }
 
     /// Requests missing packets of MoldUDP64, one after the other.
-    fn request_missing(&mut self, now: Instant, visit: &mut dyn FnMut(u64, &FeedMessage)) -> Result<(), ReaderError> {
-        let now_ns = self.now_ns();
-        let Recovery::Itch(requests) = &mut self.recovery else { return Ok(()) };
-        if !requests.has_session() || now < self.replay_at || self.arbiter.gap(now_ns).is_none() {
-            return Ok(());
+    fn request_missing(&mut self, now_ns: u64, visit: &mut dyn FnMut(u64, &FeedMessage)) {
+        let Recovery::Itch(requests) = &mut self.recovery else { return };
+        if self.arbiter.gap(now_ns).is_none() {
+            return;
         }
         let mut books = Books { books: &mut self.books, has_misfit: false, visit };
         for _ in 0..REQUESTS_PER_CHECK {
@@ -298,13 +294,10 @@ impl FeedReader {
             if let Some(packet) = requests.request(first, missing) {
                 self.arbiter.replay(now_ns, &packet, &mut books);
             } else if requests.unanswered >= MAX_UNANSWERED {
-                requests.unanswered = 0;
-                self.replay_at = now + JOIN_PAUSE;
-                // Their numbers may be forged. Otherwise the next packet shows the gap again.
+                // The venue no longer has them, or their numbers are forged.
                 self.arbiter.drop_waiting();
-                let what = format!("no answer to {MAX_UNANSWERED} requests for message {first}");
-                let error = io::Error::new(io::ErrorKind::TimedOut, what);
-                return Err(ReaderError::Recovery { address: self.options.recovery, error });
+                requests.leave(None);
+                break;
             } else {
                 // The lines may have it meanwhile.
                 break;
@@ -313,18 +306,29 @@ impl FeedReader {
         if books.has_misfit {
             self.note_misfit();
         }
-        Ok(())
     }
 
     /// Joins the feed anew. Datagrams that arrive meanwhile wait in the queue.
     fn take_snapshot(&mut self) -> Result<(), ReaderError> {
         self.join_at = Instant::now() + JOIN_PAUSE;
-        let failed = |error| ReaderError::Recovery { address: self.options.recovery, error };
-        let mut recovery = RecoveryClient::connect(self.options.recovery).map_err(failed)?;
-        let Some((newest, books)) = recovery.snapshot().map_err(failed)? else { return Ok(()) };
-        self.books = books;
-        self.arbiter.join(u64::from(newest));
-        self.recovery = Recovery::Mitch(Some(recovery));
+        let address = self.options.recovery;
+        let failed = |error| ReaderError::Recovery { address, error };
+        let newest = match &mut self.recovery {
+            Recovery::Mitch(connection) => {
+                let mut recovery = RecoveryClient::connect(address).map_err(failed)?;
+                let Some((newest, books)) = recovery.snapshot().map_err(failed)? else { return Ok(()) };
+                self.books = books;
+                *connection = Some(recovery);
+                newest.into()
+            }
+            Recovery::Itch(requests) => {
+                let Some(snapshot) = glimpse_client::fetch(address).map_err(failed)? else { return Ok(()) };
+                self.books = snapshot.books;
+                requests.follow(snapshot.session);
+                snapshot.next_number - 1
+            }
+        };
+        self.arbiter.join(newest);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use pitwire_order_feed::{
 /// Longest wait for each part of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest time for an answer as a whole.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The answer to a request for missed messages.
 pub(crate) enum ReplayAnswer {
@@ -37,11 +37,7 @@ pub(crate) struct RecoveryClient<S = TcpStream> {
 impl RecoveryClient {
     /// Connects and logs in.
     pub fn connect(address: SocketAddr) -> io::Result<RecoveryClient> {
-        let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        RecoveryClient::log_in(socket)
+        RecoveryClient::log_in(connect(address)?)
     }
 
     /// Returns whether the venue has closed the connection.
@@ -136,7 +132,7 @@ impl<S: Read + Write> RecoveryClient<S> {
 
     fn unit(&mut self) -> io::Result<Vec<u8>> {
         if Instant::now() > self.deadline {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "an answer took longer than 60 s"));
+            return Err(late());
         }
         let mut unit = vec![0; UNIT_HEADER_BYTES];
         self.socket.read_exact(&mut unit)?;
@@ -150,7 +146,20 @@ impl<S: Read + Write> RecoveryClient<S> {
     }
 }
 
-fn invalid(what: &str) -> io::Error {
+/// Connects to a recovery port. Each read and write has a limit of time.
+pub(crate) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+pub(crate) fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "an answer took longer than 60 s")
+}
+
+pub(crate) fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -158,6 +167,6 @@ fn unexpected(expected: &str, message: &MitchMessage) -> io::Error {
     invalid(&format!("expected a {expected}, not {}", message.name()))
 }
 
-fn refused(what: &str, status: u8) -> io::Error {
+pub(crate) fn refused(what: &str, status: u8) -> io::Error {
     io::Error::other(format!("the venue refuses the {what} with status {:?}", char::from(status)))
 }

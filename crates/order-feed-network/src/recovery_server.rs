@@ -1,6 +1,7 @@
 //! The recovery port: replays missed messages and sends snapshots, over TCP.
 //!
-//! A request is a unit with one message. An answer is one or more units.
+//! A request is a unit with one message. An answer is one or more units. With ITCH a connection has
+//! one snapshot, by GLIMPSE ([`crate::glimpse_server`]).
 //!
 //! Holds       1. a client has [`LOGIN_PATIENCE`] to log in and to finish a request that it began,
 //!                and [`SEND_PATIENCE`] to read each part of an answer. Otherwise it is closed;
@@ -16,13 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pitwire_order_feed::{
-    Letter, LoginResponse, MAX_UNIT_BYTES, MitchEncode, MitchMessage, ReplayRequest, ReplayResponse, SnapshotResponse,
-    UNIT_HEADER_BYTES, Unit, UnitWriter, full_number, wire_number,
+    FeedEncoding, Letter, LoginResponse, MAX_UNIT_BYTES, MitchEncode, MitchMessage, ReplayRequest, ReplayResponse,
+    SnapshotResponse, UNIT_HEADER_BYTES, Unit, UnitWriter, full_number, wire_number,
 };
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -38,12 +39,12 @@ const MAX_SNAPSHOTS_AT_ONCE: usize = 16;
 const REPLAY_LIMIT: (Duration, u32) = (Duration::from_millis(20), 100);
 /// Snapshots of an address: 20 at once, then two a second.
 const SNAPSHOT_LIMIT: (Duration, u32) = (Duration::from_millis(500), 20);
-const LOGIN_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LOGIN_PATIENCE: Duration = Duration::from_secs(5);
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer that a client must read within [`SEND_PATIENCE`].
 const SEND_BYTES: usize = 64 * 1024;
 /// Delay of an answer above a limit, so that a flood of requests does not keep the thread busy.
-const LIMIT_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause after a failed accept, so that a lack of file descriptors does not keep a core busy.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Idle time after which the system checks whether a client still exists.
@@ -55,8 +56,8 @@ const REPLAY_LIMIT_REACHED: Letter = Letter(b'D');
 const SNAPSHOT_LIMIT_REACHED: Letter = Letter(b'b');
 const TOO_MANY_SNAPSHOTS: Letter = Letter(b'c');
 
-struct Recovery {
-    feed: SharedFeed,
+pub(crate) struct Recovery {
+    pub feed: SharedFeed,
     send_patience: Duration,
     replays: Mutex<RateLimit>,
     snapshots: Mutex<RateLimit>,
@@ -80,6 +81,17 @@ impl Recovery {
         }
         *own += 1;
         Some(ConnectionPermit { recovery: Arc::clone(self), address })
+    }
+
+    /// Returns a snapshot and the permit to send it, or the status that refuses it.
+    pub fn snapshot(&self, peer: SocketAddr) -> Result<(Arc<[u8]>, SemaphorePermit<'_>), Letter> {
+        if !take(&self.snapshots, peer) {
+            return Err(SNAPSHOT_LIMIT_REACHED);
+        }
+        let permit = self.transfers.try_acquire().map_err(|_| TOO_MANY_SNAPSHOTS)?;
+        let mut feed = self.feed.lock();
+        count(&feed.counters.snapshots);
+        Ok((feed.snapshot(Instant::now()), permit))
     }
 }
 
@@ -143,16 +155,24 @@ async fn serve_with(send_patience: Duration, listener: TcpListener, feed: Shared
     }
 }
 
-struct Client<'a> {
-    socket: TcpStream,
-    peer: SocketAddr,
-    recovery: &'a Recovery,
+pub(crate) struct Client<'a> {
+    pub socket: TcpStream,
+    pub peer: SocketAddr,
+    pub recovery: &'a Recovery,
 }
 
 impl Client<'_> {
-    async fn serve(mut self) -> io::Result<()> {
+    async fn serve(self) -> io::Result<()> {
         self.socket.set_nodelay(true)?;
         SockRef::from(&self.socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+        let encoding = self.recovery.feed.lock().encoding();
+        match encoding {
+            FeedEncoding::Mitch => self.serve_requests().await,
+            FeedEncoding::Itch => self.serve_glimpse().await,
+        }
+    }
+
+    async fn serve_requests(mut self) -> io::Result<()> {
         let first = timeout(LOGIN_PATIENCE, self.request()).await.map_err(|_| late("the login did not arrive"))??;
         match first {
             Some(MitchMessage::LoginRequest(_)) => self.send_message(&LoginResponse { status: ACCEPTED }).await?,
@@ -218,21 +238,11 @@ impl Client<'_> {
     }
 
     async fn snapshot(&mut self) -> io::Result<()> {
-        let mut response = SnapshotResponse::default();
-        if !take(&self.recovery.snapshots, self.peer) {
-            response.status = SNAPSHOT_LIMIT_REACHED;
-            return self.refuse(&response).await;
+        let recovery = self.recovery;
+        match recovery.snapshot(self.peer) {
+            Ok((snapshot, _permit)) => self.send(&snapshot).await,
+            Err(status) => self.refuse(&SnapshotResponse { status, ..SnapshotResponse::default() }).await,
         }
-        let Ok(_permit) = self.recovery.transfers.try_acquire() else {
-            response.status = TOO_MANY_SNAPSHOTS;
-            return self.refuse(&response).await;
-        };
-        let snapshot = {
-            let mut feed = self.recovery.feed.lock();
-            count(&feed.counters.snapshots);
-            feed.snapshot(Instant::now())
-        };
-        self.send(&snapshot).await
     }
 
     /// Answers a request above a limit.
@@ -252,7 +262,7 @@ impl Client<'_> {
         self.send(&unit).await
     }
 
-    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         for part in bytes.chunks(SEND_BYTES) {
             timeout(self.recovery.send_patience, self.socket.write_all(part))
                 .await
@@ -266,11 +276,11 @@ fn take(limit: &Mutex<RateLimit>, peer: SocketAddr) -> bool {
     limit.lock().unwrap_or_else(PoisonError::into_inner).take(peer.ip().to_canonical(), Instant::now())
 }
 
-fn invalid(what: String) -> io::Error {
+pub(crate) fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-fn late(what: &str) -> io::Error {
+pub(crate) fn late(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 

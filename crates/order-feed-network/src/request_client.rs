@@ -14,21 +14,25 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const MAX_MESSAGES: u64 = 60_000;
 const MAX_LATE_ANSWERS: usize = 16;
 
+type MoldSession = [u8; MOLD_SESSION_BYTES];
+
 /// Session of a packet, compared with that of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketSession {
-    /// The session of the reader, or no packet at all.
+    /// The session of the reader, or not a packet of a venue.
     Current,
-    /// The venue has started, or started again.
+    /// The venue may have started again.
     New,
-    /// The session before the current one.
+    /// A session that a snapshot has shown not to be the venue's: the one before, or a forged one.
     Past,
 }
 
 pub(crate) struct RequestClient {
     socket: UdpSocket,
-    session: Option<[u8; MOLD_SESSION_BYTES]>,
-    past: Option<[u8; MOLD_SESSION_BYTES]>,
+    session: Option<MoldSession>,
+    past: Option<MoldSession>,
+    /// Sessions since the last snapshot: that of the reader, and that of the packet that ended it.
+    left: [Option<MoldSession>; 2],
     /// Requests without an answer since the last answer.
     pub unanswered: u32,
 }
@@ -41,7 +45,7 @@ impl RequestClient {
         // Only datagrams of the venue's port are received.
         socket.connect(address)?;
         socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(RequestClient { socket, session: None, past: None, unanswered: 0 })
+        Ok(RequestClient { socket, session: None, past: None, left: [None; 2], unanswered: 0 })
     }
 
     pub fn has_session(&self) -> bool {
@@ -61,16 +65,18 @@ impl RequestClient {
         }
     }
 
-    /// Begins to read the session of a packet.
-    pub fn follow(&mut self, packet: &[u8]) {
-        self.past = self.session.take().or(self.past);
-        self.session = MoldHeader::read(packet).map(|header| header.session);
+    /// Reads the session of a snapshot from now on.
+    pub fn follow(&mut self, session: MoldSession) {
+        let left = std::mem::take(&mut self.left);
+        self.past = left.into_iter().flatten().rfind(|left| *left != session).or(self.past);
+        self.session = Some(session);
         self.unanswered = 0;
     }
 
-    /// Forgets the session, so that the next packet of it starts the reader anew.
-    pub fn leave(&mut self) {
-        self.session = None;
+    /// Forgets the session until the next snapshot. `packet` has the session that ends it.
+    pub fn leave(&mut self, packet: Option<&[u8]>) {
+        let new = packet.and_then(MoldHeader::read).map(|header| header.session);
+        self.left = [self.session.take().or(self.left[0]), new];
     }
 
     /// Requests messages, and waits for the packet that begins with the first one. `None` if no
@@ -99,4 +105,37 @@ impl RequestClient {
 /// Returns whether an answer begins with the first requested message.
 fn is_start(answer: &MoldHeader, request: &MoldHeader) -> bool {
     (answer.session, answer.sequence_number) == (request.session, request.sequence_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use pitwire_order_feed::MoldWriter;
+
+    use super::PacketSession::{Current, New, Past};
+    use super::*;
+
+    #[test]
+    fn a_snapshot_decides_which_session_is_the_venues() {
+        let mut client = RequestClient::open((Ipv4Addr::LOCALHOST, 9).into()).unwrap();
+        let [first, second, forged] = [*b"0000000001", *b"0000000002", *b"9999999999"];
+        let kinds = |client: &RequestClient| {
+            [first, second, forged].map(|session| client.session_of(&MoldWriter::new(session).heartbeat()))
+        };
+        assert_eq!(kinds(&client), [New, New, New]);
+        client.follow(first);
+        assert_eq!(kinds(&client), [Current, New, New]);
+        // The venue has not started again.
+        client.leave(Some(&MoldWriter::new(forged).heartbeat()));
+        assert!(!client.has_session());
+        client.follow(first);
+        assert_eq!(kinds(&client), [Current, New, Past]);
+        // It has.
+        client.leave(Some(&MoldWriter::new(second).heartbeat()));
+        client.follow(second);
+        assert_eq!(kinds(&client), [Past, Current, New]);
+        // A message did not fit.
+        client.leave(None);
+        client.follow(second);
+        assert_eq!(kinds(&client), [Past, Current, New]);
+    }
 }

@@ -6,7 +6,7 @@
 //! Holds       1. a book from ITCH messages equals a book from MITCH messages, with the positions
 //!                of orders in their queues;
 //!             2. a new reference has bit 63, which no order id has.
-//! Start at    [`ItchTranslator::translate`].
+//! Start at    [`ItchTranslator::translate`], [`ItchTranslator::snapshot`].
 
 use hashbrown::HashMap;
 use pitwire_model::Side;
@@ -18,7 +18,7 @@ use crate::itch::{
     OrderExecuted, OrderExecutedWithPrice, OrderImbalance, OrderReplace, STOCK_BYTES, StockDirectory,
     StockTradingAction, SystemEvent, Trade,
 };
-use crate::messages::{MitchMessage, OrderModify, PricedExecution, SymbolDirectory};
+use crate::messages::{MitchMessage, OrderModify, PricedExecution, SymbolDirectory, SymbolStatus};
 use crate::trading_status::side_letter;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -55,10 +55,7 @@ impl ItchTranslator {
             }
             MitchMessage::SymbolDirectory(directory) => self.define(directory, send),
             MitchMessage::SymbolStatus(status) if status.book_type == 1 => {
-                let ItchHeader { stock_locate, timestamp } = self.header(status.instrument_id, status.nanosecond);
-                let (stock, trading_state) = (stock(books, status.instrument_id), trading_state(status.trading_status));
-                let action = StockTradingAction { stock_locate, timestamp, stock, trading_state, ..Default::default() };
-                send(action.into());
+                send(self.trading_action(status, books));
             }
             MitchMessage::OrderAdd(add) => {
                 let order = RebuiltOrder {
@@ -143,6 +140,24 @@ impl ItchTranslator {
         }
     }
 
+    /// Sends the state of all books: the definition, the session and the orders of each instrument.
+    /// `books` is the state after the last message that was translated.
+    pub fn snapshot(&self, books: &BookBuilder, send: &mut dyn FnMut(ItchMessage)) {
+        for (instrument, state) in books.instruments() {
+            if let Some(directory) = &state.directory {
+                self.define(&SymbolDirectory { nanosecond: 0, ..*directory }, send);
+            }
+            if let Some(status) = &state.status {
+                send(self.trading_action(&SymbolStatus { nanosecond: 0, ..*status }, books));
+            }
+            for order in Side::BOTH.into_iter().flat_map(|side| books.orders(instrument, side)) {
+                let BigEndian(reference) = self.reference(order.id);
+                let price = ItchPrice::of(order.price).unwrap_or_else(|| nearest_price(order.price));
+                send(self.order_message(&order, reference, price, (instrument, 0), books));
+            }
+        }
+    }
+
     fn header(&self, instrument: u32, nanosecond: u32) -> ItchHeader {
         ItchHeader {
             // The feed leaves out instruments with a higher id.
@@ -154,7 +169,7 @@ impl ItchTranslator {
     fn price(&mut self, price: MitchPrice) -> ItchPrice {
         ItchPrice::of(price).unwrap_or_else(|| {
             self.clipped += 1;
-            if price.0 < 0 { ItchPrice(0) } else { ItchPrice::MAX }
+            nearest_price(price)
         })
     }
 
@@ -184,26 +199,44 @@ impl ItchTranslator {
         send(message.into());
     }
 
+    fn trading_action(&self, status: &SymbolStatus, books: &BookBuilder) -> ItchMessage {
+        let ItchHeader { stock_locate, timestamp } = self.header(status.instrument_id, status.nanosecond);
+        let (stock, trading_state) = (stock(books, status.instrument_id), trading_state(status.trading_status));
+        StockTradingAction { stock_locate, timestamp, stock, trading_state, ..StockTradingAction::default() }.into()
+    }
+
     fn add(
         &mut self,
         order: &RebuiltOrder,
         reference: u64,
-        (instrument, nanosecond): (u32, u32),
+        at: (u32, u32),
         books: &BookBuilder,
         send: &mut dyn FnMut(ItchMessage),
     ) {
+        let price = self.price(order.price);
+        send(self.order_message(order, reference, price, at, books));
+    }
+
+    fn order_message(
+        &self,
+        order: &RebuiltOrder,
+        reference: u64,
+        price: ItchPrice,
+        (instrument, nanosecond): (u32, u32),
+        books: &BookBuilder,
+    ) -> ItchMessage {
         let ItchHeader { stock_locate, timestamp } = self.header(instrument, nanosecond);
-        let add = AddOrder {
+        AddOrder {
             stock_locate,
             timestamp,
             order_reference: BigEndian(reference),
             side: side_letter(order.side),
             shares: BigEndian(order.quantity),
             stock: stock(books, instrument),
-            price: self.price(order.price),
+            price,
             ..AddOrder::default()
-        };
-        send(add.into());
+        }
+        .into()
     }
 
     fn delete(&mut self, order: u64, (instrument, nanosecond): (u32, u32), send: &mut dyn FnMut(ItchMessage)) {
@@ -347,6 +380,11 @@ impl ItchTranslator {
             self.replace_behind(&order, at, books, send);
         }
     }
+}
+
+/// Returns the price of the format that stands for a price that does not fit.
+fn nearest_price(price: MitchPrice) -> ItchPrice {
+    if price.0 < 0 { ItchPrice(0) } else { ItchPrice::MAX }
 }
 
 fn short_name(directory: &SymbolDirectory) -> Alpha<STOCK_BYTES> {

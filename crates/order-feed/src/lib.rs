@@ -2,7 +2,7 @@
 //!
 //! Does        encodes the public order events of a venue as messages of MITCH 4.07, packs them
 //!             into units, decodes them, and rebuilds the books of all instruments from them;
-//!             translates them to ITCH 5.0 in packets of MoldUDP64.
+//!             translates them to ITCH 5.0 in packets of MoldUDP64, with snapshots of GLIMPSE 5.0.
 //! Holds       1. after the messages of each command, a rebuilt book has the displayed orders of
 //!                the venue's book, with their prices, displayed quantities and places;
 //!             2. an order that is not displayed causes no message; its trades show no order;
@@ -17,6 +17,7 @@
 mod book;
 mod encoder;
 mod fields;
+mod glimpse;
 pub mod itch;
 mod itch_book;
 mod itch_translator;
@@ -30,6 +31,7 @@ mod visible_changes;
 pub use book::{BookBuilder, BookError, InstrumentState, RebuiltOrder};
 pub use encoder::{FeedEncoding, OrderFeedEncoder};
 pub use fields::{Alpha, FieldKind, FieldValue, FillerBytes, Letter, MitchField, MitchPrice};
+pub use glimpse::{GlimpseError, GlimpseLogin, GlimpsePacket, SESSION_NOT_AVAILABLE, SOUP_HEADER_BYTES};
 pub use itch_translator::ItchTranslator;
 pub use messages::*;
 pub use mold::{MOLD_HEADER_BYTES, MOLD_SESSION_BYTES, MoldHeader, MoldKind, MoldPacket, MoldWriter};

@@ -9,10 +9,10 @@
 use std::cell::OnceCell;
 
 use pitwire_order_feed::{
-    FeedEncoding, Letter, LoginResponse, MARKET_DATA_GROUP, MitchEncode, MitchMessage, MoldHeader, MoldWriter,
-    OrderDelete, ReplayRequest, ReplayResponse, SnapshotComplete, SnapshotResponse, UnitWriter, itch,
+    FeedEncoding, GlimpsePacket, Letter, LoginResponse, MARKET_DATA_GROUP, MitchEncode, MitchMessage, MoldHeader,
+    MoldWriter, OrderDelete, ReplayRequest, ReplayResponse, SnapshotComplete, SnapshotResponse, UnitWriter, itch,
 };
-use pitwire_order_feed_network::hostile::{RequestedFeed, answers, receive};
+use pitwire_order_feed_network::hostile::{RequestedFeed, answers, glimpse, receive};
 
 /// Longest input in bytes.
 const BYTES_MAX: usize = 16_384;
@@ -22,14 +22,15 @@ thread_local! {
     static FEED: OnceCell<RequestedFeed> = const { OnceCell::new() };
 }
 
-/// The first byte chooses: datagrams of MITCH or of ITCH, answers, or requests.
+/// The first byte chooses: datagrams of MITCH or of ITCH, answers, requests, or a snapshot of ITCH.
 pub fn run(input: &[u8]) {
     let [how, rest @ ..] = input else { return };
     let rest = &rest[..rest.len().min(BYTES_MAX)];
-    match how % 4 {
+    match how % 5 {
         0 => receive(FeedEncoding::Mitch, datagrams(rest)),
         1 => receive(FeedEncoding::Itch, datagrams(rest)),
         2 => answers(rest),
+        3 => glimpse(rest),
         _ => FEED.with(|feed| {
             let feed = feed.get_or_init(RequestedFeed::default);
             datagrams(rest).for_each(|(_, request)| feed.request(request));
@@ -65,8 +66,8 @@ fn unit_of(messages: &[MitchMessage]) -> Vec<u8> {
     unit
 }
 
-/// Two lines that lose a unit each, in both encodings; a login with a snapshot and a replay; and
-/// requests.
+/// Two lines that lose a unit each, in both encodings; a login with a snapshot and a replay; a
+/// snapshot of ITCH; and requests.
 pub fn seeds() -> Vec<Vec<u8>> {
     let (mut units, mut packets) = (Vec::new(), Vec::new());
     let (mut unit_writer, mut mold_writer) = (UnitWriter::default(), MoldWriter::new(*SESSION));
@@ -107,6 +108,19 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let replay = ReplayResponse { market_data_group, first_message: 7, count: 3, status: accepted };
     let replay = unit_of(&[replay.into()]);
     let third = units.get(2).cloned().unwrap_or_default();
+    let order_reference = itch::BigEndian(7);
+    let order = itch::AddOrder { order_reference, side: Letter(b'B'), ..Default::default() };
+    let cancel = itch::OrderCancel { order_reference, ..Default::default() };
+    let mut snapshot_of_itch = vec![3];
+    for packet in [
+        GlimpsePacket::LoginAccepted { session: *SESSION },
+        GlimpsePacket::Message(order.into()),
+        GlimpsePacket::Message(cancel.into()),
+        GlimpsePacket::Snapshot { next_number: 4 },
+        GlimpsePacket::EndOfSession,
+    ] {
+        packet.encode(&mut snapshot_of_itch);
+    }
     let mut request = Vec::new();
     ReplayRequest { market_data_group: MARKET_DATA_GROUP, first_message: 5, count: 100 }.encode(&mut request);
     let mold_request = MoldHeader { session: *SESSION, sequence_number: 9, message_count: 4 }.bytes();
@@ -114,6 +128,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         lines(0, &units),
         lines(1, &packets),
         [&[2], login.as_slice(), &snapshot, &replay, &third].concat(),
-        [&[3], datagram(0, &request).as_slice(), &datagram(1, &mold_request)].concat(),
+        snapshot_of_itch,
+        [&[4], datagram(0, &request).as_slice(), &datagram(1, &mold_request)].concat(),
     ]
 }

@@ -10,6 +10,7 @@
 //!             lost datagrams differ.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +23,10 @@ use crate::common::world::{Stamper, opening_commands};
 use crate::common::{SplitMix64, test_seed};
 use pitwire_engine::Engine;
 use pitwire_model::{Event, InstrumentId, OrderId, OrderType, Side, VenueNanos};
-use pitwire_order_feed::itch::ItchMessage;
-use pitwire_order_feed::{MitchEncode, MitchMessage, MitchPrice, MoldWriter, OrderDelete, UnitWriter};
+use pitwire_order_feed::itch::{AddOrder, BigEndian, ItchMessage};
+use pitwire_order_feed::{
+    GlimpseLogin, GlimpsePacket, Letter, MitchEncode, MitchMessage, MitchPrice, MoldWriter, OrderDelete, UnitWriter,
+};
 use pitwire_order_feed_network::{
     FeedAddresses, FeedEncoding, FeedMessage, FeedReader, OrderFeed, ReaderOptions, RecoveryPort,
 };
@@ -146,7 +149,7 @@ fn catch_up(engine: &Engine, encoding: FeedEncoding, reader: &mut FeedReader, hi
 fn recovery_port(encoding: FeedEncoding) -> RecoveryPort {
     match encoding {
         FeedEncoding::Mitch => TcpListener::bind(local(0)).unwrap().into(),
-        FeedEncoding::Itch => RecoveryPort::Itch(UdpSocket::bind(local(0)).unwrap()),
+        FeedEncoding::Itch => RecoveryPort::open_itch(local(0)).unwrap(),
     }
 }
 
@@ -225,14 +228,15 @@ fn replays_fill_what_both_lines_have_lost() {
 }
 
 #[test]
-fn a_late_reader_of_itch_gets_everything_from_lossy_lines() {
+fn readers_of_itch_join_by_snapshots_and_get_everything_from_lossy_lines() {
     let (first, late) = play(test_seed(), FeedEncoding::Itch, 10);
     for reader in [&first, &late] {
         let counts = reader.counts();
         assert!(counts.replays > 0 && counts.replayed_messages > 0, "{counts:?}");
         assert_eq!((counts.misfits, counts.dropped, counts.snapshots), (0, 0, 1), "{counts:?}");
-        assert_eq!(reader.next_number(), counts.messages + 1, "from the first message on");
     }
+    let [first, late] = [first, late].map(|reader| reader.counts().messages);
+    assert!(0 < late && late < first, "the snapshot stands for earlier messages: {first}, {late}");
 }
 
 fn wait_for(reader: &mut FeedReader, what: &str, is_there: impl Fn(&FeedReader) -> bool) {
@@ -268,32 +272,69 @@ fn a_reader_joins_again_when_the_venue_starts_again() {
         drop(feed);
         let again = match encoding {
             FeedEncoding::Mitch => TcpListener::bind(recovery).unwrap().into(),
-            FeedEncoding::Itch => RecoveryPort::Itch(UdpSocket::bind(recovery).unwrap()),
+            FeedEncoding::Itch => RecoveryPort::open_itch(recovery).unwrap(),
         };
         let _feed = start_feed(again, &lines, &engine);
-        wait_for(&mut reader, "a second start", |reader| reader.counts().snapshots == 2 && reader.is_joined());
-        assert_eq!(difference(&engine, encoding, &reader), None);
+        wait_for(&mut reader, "a second start", |reader| {
+            reader.counts().snapshots == 2 && reader.is_joined() && difference(&engine, encoding, reader).is_none()
+        });
+    }
+}
+
+/// A venue whose snapshots have one order and continue with message 9.
+fn send_snapshots(listener: &TcpListener, session: [u8; 10]) {
+    let mut answer = Vec::new();
+    let order = AddOrder { side: Letter(b'B'), shares: BigEndian(5), ..AddOrder::default() };
+    for packet in [
+        GlimpsePacket::LoginAccepted { session },
+        GlimpsePacket::Message(order.into()),
+        GlimpsePacket::Snapshot { next_number: 9 },
+    ] {
+        packet.encode(&mut answer);
+    }
+    for socket in listener.incoming() {
+        let mut socket = socket.unwrap();
+        socket.read_exact(&mut [0; GlimpseLogin::BYTES]).unwrap();
+        socket.write_all(&answer).unwrap();
     }
 }
 
 #[test]
-fn a_reader_of_itch_reports_that_missing_messages_do_not_come() {
-    let silent = UdpSocket::bind(local(0)).unwrap();
+fn a_reader_of_itch_joins_again_when_missing_messages_do_not_come() {
+    let session = *b"0000000001";
+    let RecoveryPort::Itch { requests: silent, snapshots } = RecoveryPort::open_itch(local(0)).unwrap() else {
+        panic!("a port of ITCH")
+    };
+    // The thread ends with the process.
+    thread::spawn(move || send_snapshots(&snapshots, session));
     let (lines, recovery) = (vec![local(0)], silent.local_addr().unwrap());
     let options = ReaderOptions { lines, recovery, encoding: FeedEncoding::Itch, source: None, interface: None };
     let mut reader = FeedReader::join(options).unwrap();
-    // The lowest byte of the number: eight messages precede the heartbeat.
-    let mut heartbeat = MoldWriter::new(*b"0000000001").heartbeat();
-    heartbeat[17] = 9;
+    assert_eq!((reader.next_number(), reader.books().order_count()), (9, 1));
+    // The lowest byte of the number: three messages precede the heartbeat.
+    let mut heartbeat = MoldWriter::new(session).heartbeat();
+    heartbeat[17] = 12;
     silent.send_to(&heartbeat, reader.addresses()[0]).unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    let error = loop {
-        if let Err(error) = reader.poll(Duration::from_millis(20), &mut |_, _| {}) {
-            break error.to_string();
-        }
-        assert!(Instant::now() < deadline, "{:?}", reader.counts());
-    };
-    assert!(error.contains("no answer to 60 requests for message 1"), "{error}");
+    wait_for(&mut reader, "a second snapshot", |reader| reader.counts().snapshots == 2);
+    assert_eq!((reader.next_number(), reader.books().order_count()), (9, 1));
+    assert!(reader.is_joined() && reader.counts().replays == 60, "{:?}", reader.counts());
+}
+
+#[test]
+fn packets_of_a_forged_session_change_nothing() {
+    let (engine, _) = world();
+    let lines = [LossyLine::start(0, 1)];
+    let feed = start_feed(recovery_port(FeedEncoding::Itch), &lines, &engine);
+    let mut reader = join(feed.recovery_address(), FeedEncoding::Itch, &lines);
+    let forger = UdpSocket::bind(local(0)).unwrap();
+    let mut forged = MoldWriter::new(*b"9999999999").heartbeat();
+    forged[17] = 200;
+    forger.send_to(&forged, reader.addresses()[0]).unwrap();
+    wait_for(&mut reader, "a second snapshot", |reader| reader.counts().snapshots == 2 && reader.is_joined());
+    forger.send_to(&forged, reader.addresses()[0]).unwrap();
+    wait_for(&mut reader, "a foreign packet", |reader| reader.line_counts(0).foreign == 1);
+    wait_for(&mut reader, "the books", |reader| difference(&engine, FeedEncoding::Itch, reader).is_none());
+    assert_eq!(reader.counts().snapshots, 2);
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::time::Duration;
 use pitwire_engine::Engine;
 use pitwire_model::VenueNanos;
 use pitwire_order_feed::{
-    Letter, LoginRequest, LogoutRequest, MitchEncode, MitchMessage, OrderDelete, ReplayRequest, ReplayResponse,
-    SnapshotRequest, Unit, UnitWriter,
+    GlimpseLogin, GlimpsePacket, Letter, LoginRequest, LogoutRequest, MitchEncode, MitchMessage, OrderDelete,
+    ReplayRequest, ReplayResponse, SnapshotRequest, Unit, UnitWriter,
 };
-use pitwire_order_feed_network::{FeedAddresses, FeedEncoding, FeedReader, OrderFeed, ReaderOptions};
+use pitwire_order_feed_network::{FeedAddresses, FeedEncoding, FeedReader, OrderFeed, ReaderOptions, RecoveryPort};
 
 /// Bound of every wait. A test that passes does not come near it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,10 +20,13 @@ fn local(port: u16) -> SocketAddr {
 }
 
 fn start() -> OrderFeed {
-    let recovery = TcpListener::bind(local(0)).unwrap();
+    start_with(TcpListener::bind(local(0)).unwrap().into())
+}
+
+fn start_with(recovery: RecoveryPort) -> OrderFeed {
     // Nothing listens there.
     let lines = vec![local(9)];
-    OrderFeed::start(FeedAddresses { lines, recovery: recovery.into() }, &Engine::new(), VenueNanos(0)).unwrap()
+    OrderFeed::start(FeedAddresses { lines, recovery }, &Engine::new(), VenueNanos(0)).unwrap()
 }
 
 fn counter(feed: &OrderFeed, name: &str) -> u64 {
@@ -159,4 +162,58 @@ fn an_address_has_at_most_32_connections() {
     while FeedReader::join(options.clone()).is_err() {
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Sends a login of GLIMPSE and reads all packets of the answer.
+fn glimpse(feed: &OrderFeed, login: &[u8]) -> Vec<GlimpsePacket> {
+    let mut socket = connect(feed);
+    socket.write_all(login).unwrap();
+    let (mut answer, mut packets) = (Vec::new(), Vec::new());
+    // A reset also ends the connection.
+    drop(socket.read_to_end(&mut answer));
+    let mut rest = answer.as_slice();
+    while let [high, low, packet_type, after @ ..] = rest {
+        let (content, after) = after.split_at(usize::from(u16::from_be_bytes([*high, *low])) - 1);
+        packets.push(GlimpsePacket::decode(*packet_type, content).unwrap());
+        rest = after;
+    }
+    packets
+}
+
+const REJECTED: GlimpsePacket = GlimpsePacket::LoginRejected { reason: b'S' };
+
+#[test]
+fn a_snapshot_of_itch_is_for_the_current_session_only() {
+    let feed = start_with(RecoveryPort::open_itch(local(0)).unwrap());
+    let login = GlimpseLogin::default().packet();
+    let answer = glimpse(&feed, &login);
+    let [GlimpsePacket::LoginAccepted { session }, end, GlimpsePacket::EndOfSession] = answer[..] else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(end, GlimpsePacket::Snapshot { next_number: 1 }, "an empty venue has sent nothing");
+    assert_eq!(glimpse(&feed, &GlimpseLogin { session }.packet()), answer);
+    assert_eq!(glimpse(&feed, &GlimpseLogin { session: *b"0000000001" }.packet()), [REJECTED]);
+    let wrong_type = [&login[..2], b"R", &login[3..]].concat();
+    let mut too_long = login.clone();
+    too_long[1] += 1;
+    for bytes in [wrong_type, too_long, unit_of(&LoginRequest::default()), vec![0; 49]] {
+        assert!(glimpse(&feed, &bytes).is_empty(), "{bytes:?}");
+    }
+    // A heartbeat before the answer is read does not discard it.
+    assert_eq!(glimpse(&feed, &[&login[..], b"\0\x01R"].concat()), answer);
+    assert_eq!(counter(&feed, "invalid_total"), 5);
+}
+
+#[test]
+fn snapshots_of_itch_above_the_limit_are_rejected_and_counted() {
+    let feed = start_with(RecoveryPort::open_itch(local(0)).unwrap());
+    let login = GlimpseLogin::default().packet();
+    let mut served = 0;
+    while glimpse(&feed, &login) != [REJECTED] {
+        served += 1;
+        assert!(served < 1_000, "two snapshots a second are allowed");
+    }
+    assert!(served >= 20, "{served}");
+    assert_eq!(counter(&feed, "limited_total"), 1);
+    assert_eq!(counter(&feed, "snapshots_total"), served);
 }

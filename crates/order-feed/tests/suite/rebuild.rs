@@ -5,7 +5,8 @@
 //! Holds       after the messages of every command, each rebuilt queue has the orders, prices,
 //!             displayed quantities and places of the engine's; every trade is shown once; no
 //!             message names a hidden order. The translation to ITCH has the same books and
-//!             trades, for a reader that was written from the specification and for ours.
+//!             trades, for a reader that was written from the specification and for ours, and for a
+//!             reader that began with a snapshot.
 //! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-order-feed --test suite rebuild`.
 //!             `TEST_COMMANDS=1000000` plays longer.
 
@@ -24,6 +25,8 @@ use pitwire_order_feed::{
 };
 
 const COMMANDS: usize = 60_000;
+/// Commands between two snapshots of ITCH.
+const SNAPSHOT_COMMANDS: usize = 61;
 /// Highest price of ITCH in units of 1e-8.
 const PRICES_END: i64 = 42_949_672_950_000;
 const FIXED_SEEDS: [u64; 2] = [20_260_105, 31_337];
@@ -107,6 +110,8 @@ struct FeedWorld {
     translator: ItchTranslator,
     itch: ItchBook,
     itch_reader: BookBuilder,
+    /// Begins anew with each snapshot.
+    itch_joiner: BookBuilder,
     hidden: BTreeSet<OrderId>,
     /// Number of messages by name.
     counts: BTreeMap<String, u64>,
@@ -136,19 +141,31 @@ impl FeedWorld {
                 _ => message.name().to_owned(),
             };
             *self.counts.entry(name).or_default() += 1;
-            let (itch, itch_reader, counts) = (&mut self.itch, &mut self.itch_reader, &mut self.counts);
+            let (itch, counts) = (&mut self.itch, &mut self.counts);
+            let mut itch_readers = [&mut self.itch_reader, &mut self.itch_joiner];
             self.translator.translate(&message, &self.reader, &mut |translated| {
                 let mut bytes = Vec::new();
                 translated.encode(&mut bytes);
                 assert_eq!(ItchMessage::decode(&bytes), Ok(translated));
                 itch_trades.extend(itch.apply(&translated));
-                itch_reader.apply_itch(&translated).unwrap_or_else(|error| panic!("{error}: {translated:?}"));
+                for reader in &mut itch_readers {
+                    reader.apply_itch(&translated).unwrap_or_else(|error| panic!("{error}: {translated:?}"));
+                }
                 *counts.entry(format!("ITCH {}", translated.name())).or_default() += 1;
             });
             self.reader.apply(&message).unwrap_or_else(|error| panic!("{error}: {message:?}"));
         }
         assert_eq!(trades, expected_trades, "every trade is shown once, in order");
         assert_eq!(itch_trades, expected_trades, "every trade is shown once, in order, by ITCH");
+    }
+
+    /// Replaces the books of the joiner by a snapshot.
+    fn join(&mut self) {
+        let mut books = BookBuilder::default();
+        self.translator.snapshot(&self.reader, &mut |message| {
+            books.apply_itch(&message).unwrap_or_else(|error| panic!("{error}: {message:?}"));
+        });
+        self.itch_joiner = books;
     }
 
     /// Compares all books. `cause` describes the last command.
@@ -169,6 +186,12 @@ impl FeedWorld {
                 let itch = self.itch_reader.orders(id, side).map(|order| (order.price.0, order.quantity));
                 let itch: Vec<_> = itch.filter(|(price, _)| *price < PRICES_END).collect();
                 assert_eq!(itch, venue, "the reader of ITCH, {side:?} of {} after {cause:#?}", market.spec.name);
+                // Orders at the highest price have no common order.
+                let queue = |books: &BookBuilder| -> Vec<_> {
+                    books.orders(id, side).filter(|order| order.price.0 < PRICES_END).collect()
+                };
+                let (joiner, reader) = (queue(&self.itch_joiner), queue(&self.itch_reader));
+                assert_eq!(joiner, reader, "after a snapshot, {side:?} of {} after {cause:#?}", market.spec.name);
             }
         }
     }
@@ -187,6 +210,7 @@ fn play(seed: u64, counts: &mut BTreeMap<String, u64>) -> usize {
         translator: ItchTranslator::default(),
         itch: ItchBook::default(),
         itch_reader: BookBuilder::default(),
+        itch_joiner: BookBuilder::default(),
         hidden: BTreeSet::new(),
         counts: std::mem::take(counts),
     };
@@ -226,6 +250,9 @@ fn play(seed: u64, counts: &mut BTreeMap<String, u64>) -> usize {
         encoder.observe(stamped.at, &events, &world.engine, &mut bytes);
         world.read(&bytes, &trades);
         world.compare(&(&stamped, &events, UnitMessages::of(&bytes).collect::<Vec<_>>()));
+        if step % SNAPSHOT_COMMANDS == 0 {
+            world.join();
+        }
         if replaces > 0 && step % replaces == 96 {
             world.engine = Engine::from_image(world.engine.image()).expect("its own image");
             let mut bytes = Vec::new();

@@ -29,7 +29,7 @@ const LINE_NAMES: [&str; 2] = ["A", "B"];
 pub enum OrderFeedEncoding {
     /// MITCH 4.07, with replays and snapshots over TCP
     Mitch,
-    /// ITCH 5.0 in packets of MoldUDP64
+    /// ITCH 5.0 in packets of MoldUDP64, with snapshots of GLIMPSE
     Itch,
 }
 

@@ -1,6 +1,6 @@
 //! `pitwire up`: the venue.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ pub struct Up {
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, requires = "order_feed")]
     order_feed_recovery: Option<SocketAddr>,
     /// Encoding of the order-by-order feed. With itch, --order-feed-recovery takes requests of
-    /// MoldUDP64 over UDP
+    /// MoldUDP64 over UDP and sends snapshots of GLIMPSE over TCP
     #[arg(long, value_enum, value_name = "NAME", default_value = "mitch", requires = "order_feed")]
     order_feed_encoding: OrderFeedEncoding,
     /// Seed of the resident order flow
@@ -378,9 +378,9 @@ impl Up {
         const OPTION: &str = "--order-feed-recovery";
         match self.order_feed_encoding {
             OrderFeedEncoding::Mitch => Ok(listen(address, OPTION)?.into()),
-            OrderFeedEncoding::Itch => UdpSocket::bind(address).map(RecoveryPort::Itch).map_err(|error| {
+            OrderFeedEncoding::Itch => RecoveryPort::open_itch(address).map_err(|error| {
                 Failure::new(format!("{OPTION} {address} cannot be opened: {error}"))
-                    .remedy("give it a UDP port of this host that no other program uses")
+                    .remedy("give it a port of this host that no other program uses, over UDP or TCP")
             }),
         }
     }
