@@ -13,10 +13,10 @@ use std::fmt;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pitwire_model::Side;
-use slab::Slab;
 
 use crate::fields::{Letter, MitchField, MitchPrice};
 use crate::messages::{MitchMessage, OrderAdd, OrderModify, SymbolDirectory, SymbolStatus};
+use crate::slot_pool::{Slot, SlotPool};
 use crate::trading_status::side_letter;
 
 /// Why a message does not fit the book: an earlier message was missed.
@@ -78,9 +78,6 @@ pub struct RebuiltOrder {
     pub quantity: u32,
 }
 
-/// Place of an order or a level in its slab.
-type Slot = usize;
-
 #[derive(Clone, Copy, Debug)]
 struct StoredOrder {
     id: u64,
@@ -128,9 +125,9 @@ pub struct InstrumentState {
 #[derive(Debug, Default)]
 pub struct BookBuilder {
     by_id: HashMap<u64, Slot>,
-    orders: Slab<StoredOrder>,
+    orders: SlotPool<StoredOrder>,
     by_place: HashMap<LevelPlace, Slot>,
-    levels: Slab<PriceLevel>,
+    levels: SlotPool<PriceLevel>,
     instruments: BTreeMap<u32, InstrumentState>,
     arrivals: u64,
 }
@@ -248,8 +245,9 @@ impl BookBuilder {
             return Err(BookError::TooManyOrders);
         }
         let place = LevelPlace { instrument: add.instrument_id, side, price: add.price.0 };
+        let level = self.by_place.get(&place).copied();
         // A level exists only for a known instrument.
-        if !self.by_place.contains_key(&place) {
+        if level.is_none() {
             if self.by_id.contains_key(&order_id) {
                 return Err(BookError::DuplicateOrder { order_id });
             }
@@ -263,31 +261,20 @@ impl BookBuilder {
             id: order_id,
             place: self.arrivals,
             quantity: add.quantity,
-            level: Slot::MAX,
+            level: level.unwrap_or(Slot::FIRST),
             previous: None,
             next: None,
         };
         let slot = self.orders.insert(order);
         entry.insert(slot);
-        self.link(slot, place);
+        self.link(slot, place, level);
         Ok(())
     }
 
     /// Puts an order into the level of `place`, behind all orders with an earlier place in time.
-    fn link(&mut self, slot: Slot, place: LevelPlace) {
-        let level = match self.by_place.entry(place) {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => {
-                let level = self.levels.insert(PriceLevel { place, first: slot, last: slot });
-                entry.insert(level);
-                if let Some(state) = self.instruments.get_mut(&place.instrument) {
-                    state.sides[place.side as usize & 1].insert(place.rank(), level);
-                }
-                let order = &mut self.orders[slot];
-                (order.level, order.previous, order.next) = (level, None, None);
-                return;
-            }
-        };
+    /// `level` is that level, if it exists.
+    fn link(&mut self, slot: Slot, place: LevelPlace, level: Option<Slot>) {
+        let Some(level) = level else { return self.open_level(slot, place) };
         let own = self.orders[slot].place;
         let (mut previous, mut next) = (Some(self.levels[level].last), None);
         while let Some(before) = previous
@@ -305,6 +292,17 @@ impl BookBuilder {
         }
         let order = &mut self.orders[slot];
         (order.level, order.previous, order.next) = (level, previous, next);
+    }
+
+    /// Makes a level with one order.
+    fn open_level(&mut self, slot: Slot, place: LevelPlace) {
+        let level = self.levels.insert(PriceLevel { place, first: slot, last: slot });
+        self.by_place.insert(place, level);
+        if let Some(state) = self.instruments.get_mut(&place.instrument) {
+            state.sides[place.side as usize & 1].insert(place.rank(), level);
+        }
+        let order = &mut self.orders[slot];
+        (order.level, order.previous, order.next) = (level, None, None);
     }
 
     /// Takes an order out of its level, and removes a level without orders. Returns its place.
@@ -349,7 +347,8 @@ impl BookBuilder {
             self.arrivals += 1;
             self.orders[slot].place = self.arrivals;
         }
-        self.link(slot, LevelPlace { price: modify.new_price.0, ..place });
+        let place = LevelPlace { price: modify.new_price.0, ..place };
+        self.link(slot, place, self.by_place.get(&place).copied());
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod itch_translator;
 mod messages;
 mod mold;
 mod packet_buffer;
+mod slot_pool;
 mod trading_status;
 mod unit;
 mod visible_changes;

@@ -110,6 +110,7 @@ impl<'a> UnitMessages<'a> {
 impl Iterator for UnitMessages<'_> {
     type Item = Result<MitchMessage, MessageError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
