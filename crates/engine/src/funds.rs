@@ -98,6 +98,11 @@ impl<'a> Funds<'a> {
 
     /// Checks that one party can pay for a reported trade.
     ///
+    /// In a perpetual its price has no bound. The loss against the mark price plus the growth of
+    /// the margin must not exceed the available funds, because margin that is still needed must not
+    /// pay a loss. A trade without loss and growth is always allowed, so that an account can leave
+    /// its position.
+    ///
     /// # Errors
     ///
     /// Returns `NotEnoughFunds`.
@@ -109,27 +114,9 @@ impl<'a> Funds<'a> {
         price: Ticks,
         lots: u32,
     ) -> Result<(), Reject> {
-        if let SettlementTerms::Inverse { .. } = market.settlement {
-            return self.check_perpetual_trade(market, account, side, price, lots);
-        }
-        let (currency, needed) = market.settlement.spot_reserve(side, price, i128::from(lots));
-        enough_funds(needed <= self.available(account, currency))
-    }
-
-    /// Checks a reported trade in a perpetual. Its price has no bound. The loss against the mark
-    /// price plus the growth of the margin must not exceed the available funds, because margin
-    /// that is still needed must not pay a loss. A trade without loss and growth is always allowed,
-    /// so that an account can leave its position.
-    fn check_perpetual_trade(
-        self,
-        market: &Market,
-        account: AccountId,
-        side: Side,
-        price: Ticks,
-        lots: u32,
-    ) -> Result<(), Reject> {
         let SettlementTerms::Inverse { settle, value_numerator, max_leverage } = market.settlement else {
-            return Ok(());
+            let (currency, needed) = market.settlement.spot_reserve(side, price, i128::from(lots));
+            return enough_funds(needed <= self.available(account, currency));
         };
         let loss = loss_against_mark(market, side, price, lots);
         let mut after = self.account(account).map(|holder| holder.position(market.spec.id)).unwrap_or_default();

@@ -198,6 +198,21 @@ impl Field for Option<FixedDecimal> {
     }
 }
 
+/// Copies a text into `N` bytes and fills the rest with `pad`. Cuts the text at the last character
+/// that fits.
+pub(crate) fn padded<const N: usize>(text: &str, pad: u8) -> [u8; N] {
+    let mut bytes = [pad; N];
+    let end = (0..=text.len().min(N)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+    bytes
+}
+
+/// Returns the text before the first NUL and the bytes behind it, or `None` if it is not UTF-8.
+pub(crate) fn split_at_nul(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end..]))
+}
+
 /// UTF-8 text of at most `N` bytes, padded with NUL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<const N: usize>([u8; N]);
@@ -205,15 +220,11 @@ pub struct Text<const N: usize>([u8; N]);
 impl<const N: usize> Text<N> {
     /// Copies a text. Cuts it at the last character that fits.
     pub fn new(text: &str) -> Self {
-        let mut bytes = [0; N];
-        let end = (0..=text.len().min(N)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
-        Text(bytes)
+        Text(padded(text, 0))
     }
 
     pub fn as_str(&self) -> &str {
-        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(N);
-        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+        split_at_nul(&self.0).map_or("", |(text, _)| text)
     }
 }
 
@@ -241,10 +252,8 @@ impl<const N: usize> Field for Text<N> {
         out.extend_from_slice(&self.0);
     }
     fn read(bytes: &[u8]) -> Option<Self> {
-        let text: [u8; N] = bytes.try_into().ok()?;
-        let end = text.iter().position(|&byte| byte == 0).unwrap_or(N);
-        let is_text = std::str::from_utf8(&text[..end]).is_ok() && text[end..].iter().all(|&byte| byte == 0);
-        is_text.then_some(Text(text))
+        let (_, rest) = split_at_nul(bytes)?;
+        rest.iter().all(|&byte| byte == 0).then_some(Text(bytes.try_into().ok()?))
     }
 }
 

@@ -67,6 +67,21 @@ pub struct SimulationResult {
 }
 
 impl SimulationPlan {
+    /// Returns a plan without an end, as fast as it goes and without output.
+    pub fn new(preset: Preset, flow: FlowSource, seed: u64) -> Self {
+        SimulationPlan {
+            preset,
+            flow,
+            seed,
+            events: None,
+            horizon_s: None,
+            speed: None,
+            has_observer_thread: false,
+            out: None,
+            report: false,
+        }
+    }
+
     /// Runs the market to its end and writes the journal and the report if the plan has a
     /// directory. Calls `progress` from time to time with the finished part and the total, in
     /// commands of the flow or in venue time.

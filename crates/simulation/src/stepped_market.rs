@@ -171,17 +171,8 @@ mod tests {
 
     #[test]
     fn a_market_in_steps_has_the_tape_of_a_simulation() {
-        let plan = SimulationPlan {
-            preset: PresetName::Demo.preset(),
-            flow: FlowSource::Demo,
-            seed: 7,
-            events: None,
-            horizon_s: Some(20),
-            speed: None,
-            has_observer_thread: false,
-            out: None,
-            report: false,
-        };
+        let plan = SimulationPlan::new(PresetName::Demo.preset(), FlowSource::Demo, 7);
+        let plan = SimulationPlan { horizon_s: Some(20), ..plan };
         let result = plan.run(&mut |_, _| Ok(())).unwrap();
         let mut market = market(Some(FlowSource::Demo));
         for by_ns in [1, 999_999_999, 7_000_000_000, 12_000_000_000] {

@@ -6,17 +6,8 @@ use pitwire_flow_models::FlowSource;
 use pitwire_simulation::{SimulationPlan, SimulationResult};
 
 fn run(flow: FlowSource, seed: u64, horizon_s: u64) -> SimulationResult {
-    let plan = SimulationPlan {
-        preset: PresetName::Crypto.preset(),
-        flow,
-        seed,
-        events: None,
-        horizon_s: Some(horizon_s),
-        speed: None,
-        has_observer_thread: false,
-        out: None,
-        report: true,
-    };
+    let plan = SimulationPlan::new(PresetName::Crypto.preset(), flow, seed);
+    let plan = SimulationPlan { horizon_s: Some(horizon_s), report: true, ..plan };
     plan.run(&mut |_, _| Ok(())).unwrap()
 }
 
@@ -72,21 +63,8 @@ fn a_flow_trades_only_its_instruments() {
         assert_eq!(one.figures.trades, 0, "{}", one.figures.name);
     }
     let failure = FlowSource::parse(&text.replace("ETH_USDC", "ETH_EUR")).unwrap();
-    let plan = SimulationPlan { flow: failure, ..plan_of_nothing() };
+    let plan = SimulationPlan::new(PresetName::Crypto.preset(), failure, 1);
+    let plan = SimulationPlan { events: Some(1), ..plan };
     let failure = plan.run(&mut |_, _| Ok(())).err().unwrap().to_string();
     assert!(failure.contains("\"ETH_EUR\", which is no instrument"), "{failure}");
-}
-
-fn plan_of_nothing() -> SimulationPlan {
-    SimulationPlan {
-        preset: PresetName::Crypto.preset(),
-        flow: FlowSource::Demo,
-        seed: 1,
-        events: Some(1),
-        horizon_s: None,
-        speed: None,
-        has_observer_thread: false,
-        out: None,
-        report: false,
-    }
 }

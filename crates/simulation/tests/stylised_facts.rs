@@ -7,17 +7,7 @@ use pitwire_flow_models::FlowSource;
 use pitwire_simulation::{SimulationPlan, SimulationResult, Verdict};
 
 fn run(preset: PresetName, flow: FlowSource, seed: u64, horizon_s: Option<u64>) -> SimulationResult {
-    let plan = SimulationPlan {
-        preset: preset.preset(),
-        flow,
-        seed,
-        events: None,
-        horizon_s,
-        speed: None,
-        has_observer_thread: false,
-        out: None,
-        report: true,
-    };
+    let plan = SimulationPlan { horizon_s, report: true, ..SimulationPlan::new(preset.preset(), flow, seed) };
     plan.run(&mut |_, _| Ok(())).unwrap()
 }
 

@@ -6,5 +6,6 @@ mod correct_run;
 mod script;
 
 mod offences;
+mod planted;
 mod rules;
 mod terms;

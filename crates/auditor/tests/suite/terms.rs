@@ -2,6 +2,7 @@
 
 use crate::correct_run;
 use crate::correct_run::{HOUSE, MARKET, MEMBER, Run, step};
+use crate::planted::{PlantedFault, expect_offences};
 use pitwire_auditor::{Auditor, Offence};
 use pitwire_model::{
     Bust, CancelReason, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Side, Ticks,
@@ -21,9 +22,6 @@ fn audit(run: &Run) -> Result<Auditor, Offence> {
 fn correct_run_with_all_order_terms_has_no_offence() {
     assert_eq!(audit(&correct_run::run()).map(|auditor| auditor.live_orders()), Ok(0));
 }
-
-/// A fault, how it is planted, and the expected words of the finding.
-type PlantedFault = (&'static str, fn(&mut Run), &'static str);
 
 fn events<'a>(run: &'a mut Run, name: &str) -> &'a mut Vec<Event> {
     let at = step(run, name);
@@ -53,7 +51,7 @@ fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
 
 #[test]
 fn every_planted_offence_against_terms_is_found() {
-    let table: &[PlantedFault] = &[
+    let table: &[PlantedFault<Run>] = &[
         // Icebergs.
         (
             "an iceberg shows itself whole",
@@ -346,17 +344,7 @@ fn every_planted_offence_against_terms_is_found() {
             "does not answer",
         ),
     ];
-    let mut missed = Vec::new();
-    for (what, tamper, sentence) in table {
-        let mut tampered = correct_run::run();
-        tamper(&mut tampered);
-        match audit(&tampered) {
-            Ok(_) => missed.push(format!("{what}: the auditor saw nothing")),
-            Err(offence) if offence.sentence.contains(sentence) => {}
-            Err(offence) => missed.push(format!("{what}: {offence}")),
-        }
-    }
-    assert!(missed.is_empty(), "{missed:#?}");
+    expect_offences(correct_run::run, audit, table);
 }
 
 /// Plants the same false value in the command and in the event.

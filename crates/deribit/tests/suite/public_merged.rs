@@ -62,6 +62,16 @@ impl Market {
         self.change(&levels);
     }
 
+    /// Changes the book back to an earlier one and publishes that.
+    fn restore(&mut self, book: &Book) {
+        let all = (0..2).flat_map(|side| (990..1_060).map(move |price| (side, price)));
+        let undo: Vec<_> =
+            all.map(|(side, price)| (side, price, book[side].get(&price).copied().unwrap_or(0))).collect();
+        self.change(&undo);
+        self.end_window();
+        self.fixture.publisher.release();
+    }
+
     fn end_window(&mut self) {
         self.fixture.at += 100_000_000;
         self.fixture.observe(&[Event::WindowClosed]);
@@ -219,11 +229,7 @@ fn reader_with_unchanged_book_gets_no_message() {
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
     let before = market.book.clone();
     run_over(&mut market, &mut chance);
-    let all = (0..2).flat_map(|side| (990..1_060).map(move |price| (side, price)));
-    let undo: Vec<_> = all.map(|(side, price)| (side, price, before[side].get(&price).copied().unwrap_or(0))).collect();
-    market.change(&undo);
-    market.end_window();
-    market.fixture.publisher.release();
+    market.restore(&before);
     assert_eq!(market.book, before);
     let (held, message_count) = (reader.change_id, reader.message_count);
     reader.read(&market).unwrap();
@@ -324,11 +330,7 @@ fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
     // `change_id`.
     let before = market.book.clone();
     run_over(&mut market, &mut chance);
-    let all = (0..2).flat_map(|side| (990..1_060).map(move |price| (side, price)));
-    let undo: Vec<_> = all.map(|(side, price)| (side, price, before[side].get(&price).copied().unwrap_or(0))).collect();
-    market.change(&undo);
-    market.end_window();
-    market.fixture.publisher.release();
+    market.restore(&before);
     let held = reader.change_id;
     reader.read(&market).unwrap();
     assert_eq!((reader.change_id, market.fixture.publisher.published_id(feed)), (held, market.change_id));

@@ -24,7 +24,7 @@
 //!             45 ReportingChanged  46 TradeReported  47 ReportEnded  48 OffBookTrade (public:
 //!             instrument, number, price, lots; then report, buyer, seller)  49 FlowDefined
 
-use pitwire_model::{Event, TradeKind, VenueNanos};
+use pitwire_model::{AccountId, Event, InstrumentId, OrderId, TradeKind, VenueNanos};
 
 use crate::records::{
     bytes::Writer,
@@ -321,13 +321,17 @@ fn put_operator_fields(w: &mut Writer<'_>, event: &Event) {
     }
 }
 
+fn put_ids(w: &mut Writer<'_>, order: OrderId, account: AccountId, instrument: InstrumentId) {
+    w.put_u64(order.0);
+    w.put_u32(account.0);
+    w.put_u32(instrument.0);
+}
+
 /// Events in the life of one order.
 fn put_order_event(w: &mut Writer<'_>, event: &Event) {
     match event {
         Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
+            put_ids(w, *order, *account, *instrument);
             w.put_u8(*side as u8);
             put_order_type(w, *order_type);
             w.put_u64(lots.0);
@@ -335,9 +339,7 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             put_option_with(w, *display, |w, display| w.put_u64(display.0));
         }
         Event::Cancelled { order, account, instrument, side, price, open, reason } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
+            put_ids(w, *order, *account, *instrument);
             w.put_u8(*side as u8);
             w.put_i64(price.0);
             w.put_u64(open.0);
@@ -357,9 +359,7 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             minimum_execution,
             expiry,
         } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
+            put_ids(w, *order, *account, *instrument);
             w.put_u8(*side as u8);
             w.put_i64(price.0);
             w.put_u64(lots.0);
@@ -373,28 +373,18 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             }
         }
         Event::Refreshed { order, account, instrument, side, price, shown } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
+            put_ids(w, *order, *account, *instrument);
             w.put_u8(*side as u8);
             w.put_i64(price.0);
             w.put_u64(shown.0);
         }
         Event::Parked { order, account, instrument, open } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
+            put_ids(w, *order, *account, *instrument);
             w.put_u64(open.0);
         }
-        Event::Injected { order, account, instrument } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
-        }
+        Event::Injected { order, account, instrument } => put_ids(w, *order, *account, *instrument),
         Event::Triggered { order, account, instrument, last } => {
-            w.put_u64(order.0);
-            w.put_u32(account.0);
-            w.put_u32(instrument.0);
+            put_ids(w, *order, *account, *instrument);
             w.put_i64(last.0);
         }
         _ => {}

@@ -3,7 +3,10 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::codec::{DecodeError, FRAME_HEADER_BYTES, Field, FixedDecimal, GroupEntry, take, take_field, write_frame};
+use crate::codec::{
+    DecodeError, FRAME_HEADER_BYTES, Field, FixedDecimal, GroupEntry, padded, split_at_nul, take, take_field,
+    write_frame,
+};
 use crate::schema::{HeaderWords, enums, messages};
 
 const SCHEMA_ID: u16 = 1;
@@ -16,16 +19,12 @@ pub struct PaddedText<const N: usize>([u8; N]);
 impl<const N: usize> PaddedText<N> {
     /// Copies a text and pads it with spaces. Cuts it at the last character that fits.
     pub fn new(text: &str) -> Self {
-        let mut bytes = [b' '; N];
-        let end = (0..=text.len().min(N)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
-        PaddedText(bytes)
+        PaddedText(padded(text, b' '))
     }
 
     /// Returns the text without its padding.
     pub fn as_str(&self) -> &str {
-        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(N);
-        std::str::from_utf8(&self.0[..end]).unwrap_or_default().trim_end()
+        split_at_nul(&self.0).map_or("", |(text, _)| text.trim_end())
     }
 }
 
@@ -47,9 +46,8 @@ impl<const N: usize> Field for PaddedText<N> {
         out.extend_from_slice(&self.0);
     }
     fn read(bytes: &[u8]) -> Option<Self> {
-        let text: [u8; N] = bytes.try_into().ok()?;
-        let end = text.iter().position(|&byte| byte == 0).unwrap_or(N);
-        std::str::from_utf8(&text[..end]).is_ok().then_some(PaddedText(text))
+        split_at_nul(bytes)?;
+        Some(PaddedText(bytes.try_into().ok()?))
     }
 }
 

@@ -1,17 +1,14 @@
 //! The codec against the bytes of Java's sbe-tool, and against hostile bytes.
 
-use std::env;
-
-use pitwire_random::SplitMix64;
 use pitwire_sbe_gateway::*;
 
-/// Frames of sbe-tool; `scripts/regenerate-sbe-vectors` writes them.
+use crate::frames;
+
+/// Frames of sbe-tool.
 const VECTORS: &str = include_str!("../sbe_tool/vectors.txt");
 
 fn frame(name: &str) -> Vec<u8> {
-    let line = VECTORS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
-    let digits = line.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
-    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+    frames::named(VECTORS, name)
 }
 
 fn decimal(text: &str) -> Option<FixedDecimal> {
@@ -154,32 +151,8 @@ fn malformed_message_is_refused_by_name() {
     assert_eq!(SbeMessage::decode(&cut[..cut.len() - 1]), Err(DecodeError::Short));
 }
 
-/// Damages frames at random. A decoded message must encode to the bytes that it came from.
-/// SBE_DECODES sets the number of frames; SBE_SEED repeats a failed run.
 #[test]
 fn damaged_frame_is_refused_or_decoded_without_loss() {
-    let number = |name, default| env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (decodes, seed): (u64, u64) = (number("SBE_DECODES", 10_000), number("SBE_SEED", 1));
-    let mut random = SplitMix64::new(seed);
     let frames: Vec<Vec<u8>> = samples().iter().map(|(name, _)| frame(name)).collect();
-    let (mut decoded, mut refused) = (0, 0);
-    for run in 0..decodes {
-        let mut below = |bound: usize| random.index(bound);
-        let mut bytes = frames[below(frames.len())].clone();
-        for _ in 0..below(4) {
-            let at = FRAME_HEADER_BYTES + below(bytes.len() - FRAME_HEADER_BYTES);
-            bytes[at] = u8::try_from(below(256)).unwrap();
-        }
-        if below(4) == 0 {
-            bytes.truncate(FRAME_HEADER_BYTES + below(bytes.len() - FRAME_HEADER_BYTES));
-        }
-        match SbeMessage::decode(&bytes) {
-            Ok(message) => {
-                decoded += 1;
-                assert_eq!(encoded(&message), bytes, "seed {seed}, frame {run}: {message:?}");
-            }
-            Err(_) => refused += 1,
-        }
-    }
-    assert!(decoded > 0 && refused > 0, "seed {seed}: {decoded} decoded, {refused} refused");
+    frames::check_damaged(&frames, |bytes| SbeMessage::decode(bytes).ok().map(|message| encoded(&message)));
 }

@@ -18,7 +18,7 @@ use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, JournalConfig, LogError, OutputHash, Storage};
 use pitwire_model::{Event, Seq};
-use pitwire_venue::{Sequencer, journal_config};
+use pitwire_venue::Sequencer;
 
 use super::order_source::{OrderSource, START};
 use super::plan::{HawkesRow, RowPlan};
@@ -38,16 +38,6 @@ const LARGEST_COMMIT: usize = 4;
 ///
 /// Fails if the journal cannot be written.
 pub fn run(
-    plan: RowPlan,
-    seed: u64,
-    group: usize,
-    directory: &Path,
-    progress: &BenchProgress,
-) -> Result<HawkesRow, Failure> {
-    run_with(journal_config(), plan, seed, group, directory, progress)
-}
-
-fn run_with(
     config: JournalConfig,
     plan: RowPlan,
     seed: u64,
@@ -173,6 +163,7 @@ mod tests {
     use pitwire_journal::Log;
     use pitwire_model::{Command, SequencedCommand};
     use pitwire_order_flow::SEEDS;
+    use pitwire_venue::journal_config;
 
     use super::*;
 
@@ -182,7 +173,7 @@ mod tests {
         let plan = RowPlan { clients: 2, stocks: 2, orders_per_client: 1_000 };
         // Commits of 7 orders and more: most of them wait for the sync before. Segments end often.
         let config = JournalConfig { segment_bytes: 64 << 10, group_bytes: 32 << 10, ..journal_config() };
-        let row = run_with(config.clone(), plan, 7, 7, &directory, &BenchProgress::default()).unwrap();
+        let row = run(config.clone(), plan, 7, 7, &directory, &BenchProgress::default()).unwrap();
         let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(&directory).unwrap());
         let (journal, _) = Journal::open(storage, config).unwrap();
         let mut orders = 0;

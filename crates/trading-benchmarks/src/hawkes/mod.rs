@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use pitwire_benchmarks::BenchProgress;
 use pitwire_failure::Failure;
+use pitwire_venue::journal_config;
 
 use crate::client_threads::{ClientThreads, ThreadModel};
 pub use plan::{HawkesMode, Scenario};
@@ -83,7 +84,7 @@ impl HawkesBenchmark {
 
     fn run_row(&self, plan: RowPlan) -> Result<HawkesRow, Failure> {
         if self.mode == HawkesMode::Inprocess {
-            return in_process::run(plan, self.seed, self.group, &self.data, &self.progress);
+            return in_process::run(journal_config(), plan, self.seed, self.group, &self.data, &self.progress);
         }
         let venue = VenueProcess::start(&self.program, self.durability, &self.data)?;
         let threads = ClientThreads::new(self.threads, self.workers)?;
