@@ -7,50 +7,17 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use common::world::{ACCOUNTS, INSTRUMENTS, START, opening_commands};
 use common::{SplitMix64, test_seed};
+use pitwire_counting_allocator::CountingAllocator;
 use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Priority, Seq,
     SequencedCommand, Side, Ticks, TimeInForce, VenueNanos,
 };
 
-struct CountingAllocator;
-
-thread_local! {
-    // Counts this thread only, because the test harness allocates on others.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
 #[global_allocator]
 static MEMORY: CountingAllocator = CountingAllocator;
-
-fn count() {
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-// SAFETY: every method hands its arguments on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller vouches.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: as the caller vouches.
-        unsafe { System.dealloc(start, layout) }
-    }
-
-    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller vouches.
-        unsafe { System.realloc(start, layout, bytes) }
-    }
-}
 
 /// A mixed flow of commands. Its steps depend only on random numbers and on the ids of entered
 /// orders, so that the flow itself allocates nothing while allocations are counted.
@@ -145,9 +112,9 @@ fn run(engine: &mut Engine, flow: &mut Flow, events: &mut Vec<Event>, steps: usi
     for _ in 0..steps {
         let command = flow.next();
         events.clear();
-        let before = ALLOCATIONS.get();
+        let before = CountingAllocator::allocations_of_thread();
         engine.apply(&command, events);
-        allocated += ALLOCATIONS.get() - before;
+        allocated += CountingAllocator::allocations_of_thread() - before;
         trades += events.iter().filter(|event| matches!(event, Event::Trade { .. })).count();
     }
     (allocated, trades)

@@ -3,41 +3,15 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use common::{Stage, spec};
+use pitwire_counting_allocator::CountingAllocator;
 use pitwire_publisher::{LagPolicy, Options};
 
-struct CountingAllocator;
-
-static CALLS: AtomicU64 = AtomicU64::new(0);
-static BYTES: AtomicI64 = AtomicI64::new(0);
-
-fn size(layout: &Layout) -> i64 {
-    i64::try_from(layout.size()).unwrap_or(i64::MAX)
-}
-
-// SAFETY: every call is forwarded unchanged to the system's allocator.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        BYTES.fetch_add(size(&layout), Ordering::Relaxed);
-        // SAFETY: the caller's guarantees are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(size(&layout), Ordering::Relaxed);
-        // SAFETY: the caller's guarantees are passed on.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 /// Connects a reader without allocating.
 fn join(address: SocketAddr, head: &[u8]) -> TcpStream {
@@ -75,10 +49,10 @@ fn delivery_allocates_nothing_and_idle_subscriber_stays_small() {
     let mut sockets: Vec<TcpStream> = Vec::with_capacity(2_000);
     sockets.extend((0..24).map(|_| join(stage.address, head.as_bytes())));
     stage.wait_for_listeners(24);
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = CountingAllocator::live_bytes();
     sockets.extend((0..1_000).map(|_| join(stage.address, head.as_bytes())));
     stage.wait_for_listeners(1_024);
-    let each = (BYTES.load(Ordering::Relaxed) - before) / 1_000;
+    let each = (CountingAllocator::live_bytes() - before) / 1_000;
     println!("{each} bytes an idle subscriber");
     assert!(each <= 512, "{each} bytes an idle subscriber");
     // Busy: send equal messages to all readers, once all rings and buffers have been used.
@@ -94,11 +68,11 @@ fn delivery_allocates_nothing_and_idle_subscriber_stays_small() {
     for _ in 0..20 {
         round(&mut stage, &mut sockets, 20);
     }
-    let calls = CALLS.load(Ordering::Relaxed);
+    let calls = CountingAllocator::allocations();
     for _ in 0..20 {
         round(&mut stage, &mut sockets, 20);
     }
-    let calls = CALLS.load(Ordering::Relaxed) - calls;
+    let calls = CountingAllocator::allocations() - calls;
     // 400 messages went to 1,024 readers.
     assert_eq!(calls, 0, "allocations for 409,600 deliveries");
 }

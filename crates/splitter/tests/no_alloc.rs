@@ -1,57 +1,25 @@
 //! Routing a trade allocates nothing, whether workers read or not.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
 
+use pitwire_counting_allocator::CountingAllocator;
 use pitwire_feed::Object;
 use pitwire_splitter::{SlowWorkerPolicy, Transport, TransportOptions, WorkerProgram, open_pipe, open_shm};
 
-struct CountingAllocator;
-
-thread_local! {
-    // Counts this thread only: counters and the test harness allocate on others.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
 #[global_allocator]
 static MEMORY: CountingAllocator = CountingAllocator;
-
-fn count() {
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-// SAFETY: every method passes its arguments to the system allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: guaranteed by the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: guaranteed by the caller.
-        unsafe { System.dealloc(start, layout) }
-    }
-
-    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count();
-        // SAFETY: guaranteed by the caller.
-        unsafe { System.realloc(start, layout, bytes) }
-    }
-}
 
 fn allocations(transport: &mut dyn Transport, rounds: u32) -> u64 {
     let trade =
         br#"{"ev":"T","sym":"AAPL","i":"000000000001","x":4,"p":114.125,"s":100,"c":[37],"t":1536036818784,"z":3}"#;
     let end = u32::try_from(trade.len()).unwrap();
     let objects: Vec<Object> = (0..100).map(|turn| Object { start: 0, end, worker: turn % 4 }).collect();
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = CountingAllocator::allocations_of_thread();
     for _ in 0..rounds {
         transport.send_objects(trade, &objects);
         transport.hand_over();
     }
-    ALLOCATIONS.with(Cell::get) - before
+    CountingAllocator::allocations_of_thread() - before
 }
 
 /// With the built-in counters, which read everything eventually.
