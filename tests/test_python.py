@@ -3,6 +3,7 @@
 `scripts/build-python` builds and installs it; without it this file is skipped.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -416,31 +418,34 @@ sys.exit(os.waitstatus_to_exitcode(status))
     assert done.returncode == 0, done.stderr
 
 
-def test_a_second_thread_is_refused_while_one_uses_the_venue() -> None:
-    venue = Venue("demo", 7, record=False)
+def expect_busy(work: Callable[[], object], call: Callable[[], object]) -> None:
+    """Repeats `work` in a second thread until `call` is refused because of it."""
     stop = threading.Event()
 
-    def work() -> None:
+    def repeat() -> None:
         while not stop.is_set():
-            try:
-                venue.advance(flow_commands=5000)
-            except errors.VenueBusy:
-                continue
+            with contextlib.suppress(errors.VenueBusy):
+                work()
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             assert time.monotonic() < deadline
             try:
-                venue.touch("BTC_USDC")
+                call()
             except errors.VenueBusy as busy:
                 assert busy.remedy
                 break
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_second_thread_is_refused_while_one_uses_the_venue() -> None:
+    venue = Venue("demo", 7, record=False)
+    expect_busy(lambda: venue.advance(flow_commands=5000), lambda: venue.touch("BTC_USDC"))
     assert venue.touch("BTC_USDC")[0] > 0
 
 

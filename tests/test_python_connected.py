@@ -4,15 +4,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 from rpc import Http
-from test_python import PATIENCE_S, run_python
+from test_python import PATIENCE_S, expect_busy, run_python
 from venue import DEMO_A, DEMO_B, TOP, Venue
 
 pitwire = pytest.importorskip("pitwire", reason="run scripts/build-python")
@@ -201,30 +199,8 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 def test_a_second_thread_is_refused_while_one_waits_for_an_answer(running: Venue) -> None:
-    stop = threading.Event()
     with connect(running) as venue:
-
-        def work() -> None:
-            while not stop.is_set():
-                try:
-                    venue.call("public/get_time")
-                except errors.VenueBusy:
-                    continue
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
-            deadline = time.monotonic() + PATIENCE_S
-            while True:
-                assert time.monotonic() < deadline
-                try:
-                    venue.call("public/get_time")
-                except errors.VenueBusy as busy:
-                    assert busy.remedy
-                    break
-        finally:
-            stop.set()
-            thread.join()
+        expect_busy(lambda: venue.call("public/get_time"), lambda: venue.call("public/get_time"))
         assert venue.call("public/get_time") > 0
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from lab import connectors, machine, published, scores
 from lab.connectors import ConnectorError
-from lab.console import Fresh, Output, chosen, console, fail, reproduce_command, result_folder
+from lab.console import Fresh, Output, chosen, console, fail, reported, reproduce_command, result_folder
 from lab.publication.cli import app as publication
 from lab.study import PlannedRun, StudyError, expected_seconds, load
 
@@ -189,14 +189,10 @@ def analyse(study_file: StudyFile, output: Output = None) -> None:
     from lab.analysis import analyse as compute
     from lab.tables import by_median, rank_text, us
 
-    try:
+    with reported(StudyError, AnalysisError):
         folder = result_folder(load(study_file).name, output)
         results = compute(folder)
         (folder.path / "report.json").write_text(to_json(results) + "\n")
-    except (StudyError, AnalysisError) as error:
-        raise fail(str(error)) from error
-    except OSError as error:
-        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
     for result in results.timed:
         table = Table(
             "connector",
@@ -237,14 +233,10 @@ def report(study_file: StudyFile, output: Output = None) -> None:
     from lab.analysis import analyse as compute
     from lab.report import write
 
-    try:
+    with reported(StudyError, AnalysisError):
         folder = result_folder(load(study_file).name, output)
         with console.status("analysing"):
             path = write(compute(folder), folder, reproduce_command("lab", study_file))
-    except (StudyError, AnalysisError) as error:
-        raise fail(str(error)) from error
-    except OSError as error:
-        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
     console.print(f"wrote {path}", soft_wrap=True)
 
 
@@ -264,7 +256,7 @@ def page(
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
         raise fail(f'--name is "{name}": expected a to z, 0 to 9 and "-", for example collection-2026-11')
     sources = []
-    try:
+    with reported(StudyError, AnalysisError):
         for study_file in study_files:
             results_folder = result_folder(load(study_file).name, None)
             command = reproduce_command("lab", study_file)
@@ -273,10 +265,6 @@ def page(
                 write(results, results_folder, command)
             sources.append(pages.Source(results, results_folder.path, command))
         path = pages.write(sources, folder, name, title)
-    except (StudyError, AnalysisError) as error:
-        raise fail(str(error)) from error
-    except OSError as error:
-        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
     console.print(f"wrote {path}", soft_wrap=True)
 
 

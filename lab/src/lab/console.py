@@ -1,7 +1,8 @@
 """Options, messages and selection by name, for the commands of both studies."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -25,6 +26,17 @@ def fail(text: str) -> typer.Exit:
     """Prints an error, and returns the exception that ends the command with 1."""
     errors.print(f"lab: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
     return typer.Exit(1)
+
+
+@contextmanager
+def reported(*kinds: type[Exception]) -> Iterator[None]:
+    """Ends the command with the message of an error of these kinds, or of a file."""
+    try:
+        yield
+    except kinds as error:
+        raise fail(str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def say(text: str, style: str | None = None) -> None:

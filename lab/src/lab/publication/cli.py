@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lab.connectors import ConnectorError
-from lab.console import Fresh, Output, chosen, fail, reproduce_command, result_folder, say
+from lab.console import Fresh, Output, chosen, fail, reported, reproduce_command, result_folder, say
 from lab.publication import publishers
 from lab.publication.publishers import Publisher
 from lab.study import StudyError
@@ -98,14 +98,10 @@ def report(study_file: StudyFile, output: Output = None) -> None:
     from lab.publication.report import answer, write
     from lab.publication.study import load
 
-    try:
+    with reported(StudyError, AnalysisError):
         folder = result_folder(load(study_file).name, output)
         results = analyse(folder)
         path = write(results, folder, reproduce_command("publication-study", study_file))
-    except (StudyError, AnalysisError) as error:
-        raise fail(str(error)) from error
-    except OSError as error:
-        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
     for sentence in answer(results):
         say(sentence)
     say(f"wrote {path}")
