@@ -19,6 +19,7 @@
 
 mod bus_key;
 mod commands;
+mod logging;
 mod memory;
 
 use std::process::ExitCode;
@@ -27,7 +28,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use pitwire_failure::Failure;
-use pitwire_terminal::output::{printable, report};
+use pitwire_terminal::output::{printable_lines, report};
 
 const EXAMPLES: &str = "`pitwire COMMAND --help` describes a command.
 
@@ -93,10 +94,6 @@ impl Command {
     }
 }
 
-/// The default log filter, unless PITWIRE_LOG sets another. The NATS client logs events that we log
-/// ourselves.
-const DEFAULT_LOG_FILTER: &str = "info,async_nats=warn";
-
 /// Runs the subcommand. The exit code is 0 for success, 1 for a failure, 2 for wrong usage.
 fn main() -> ExitCode {
     let command = pitwire_terminal::help_layout::for_terminal(Arguments::command());
@@ -105,13 +102,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(pitwire_terminal::output::has_colours(&std::io::stderr()))
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| DEFAULT_LOG_FILTER.into()),
-        )
-        .init();
+    logging::start();
     let serves = arguments.command.serves();
     let done = pitwire_net::report_file_size_limit().map_err(Failure::from).and_then(|()| match arguments.command {
         Command::Up(up) => up.run(),
@@ -153,9 +144,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // A server may have written parts of the text.
-            let text = failure.to_string();
-            let lines: Vec<String> = text.split('\n').map(printable).collect();
-            report(&lines.join("\n"));
+            report(&printable_lines(&failure.to_string()));
             ExitCode::from(failure.exit_code())
         }
     }

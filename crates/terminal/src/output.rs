@@ -30,6 +30,11 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if steers_terminal(c) { '?' } else { c }).collect()
 }
 
+/// Does the same as [`printable`], and keeps the ends of lines.
+pub fn printable_lines(text: &str) -> String {
+    text.chars().map(|c| if c != '\n' && steers_terminal(c) { '?' } else { c }).collect()
+}
+
 /// Escapes the same characters in JSON, where they can stand in strings only. The meaning of the
 /// JSON stays the same.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
@@ -80,6 +85,7 @@ mod tests {
     #[test]
     fn texts_of_others_cannot_steer_the_terminal() {
         assert_eq!(printable("a\u{1b}[2J\u{9b}31m\u{202e}\nä"), "a?[2J?31m??ä");
+        assert_eq!(printable_lines("a\u{1b}\nb\r\n"), "a?\nb?\n");
         let json = "{\"label\":\t\"\u{9b}2J\u{7f}\u{202e}ä\"}";
         assert_eq!(printable_json(json), r#"{"label": "\u009b2J\u007f\u202eä"}"#);
         assert!(matches!(printable_json("[1.50]"), Cow::Borrowed("[1.50]")));
