@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::http::Uri;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
+use pitwire_failure::without_password;
 use pitwire_tls::{Tickets, Trust, client_config};
 
 use crate::{Error, Settings};
@@ -124,7 +125,7 @@ pub(crate) async fn open(settings: &Settings, counters: &Arc<TrafficCounters>) -
 
 /// Splits a URL into host, port and whether it uses TLS.
 fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
-    let wrong = |what| Error::Url { url: url.into(), what };
+    let wrong = |what| Error::Url { url: without_password(url), what };
     let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
     let is_secure = match uri.scheme_str() {
         Some("ws") => false,
@@ -134,6 +135,9 @@ fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
     // The parser drops a port that does not fit in 16 bits. Refuse it instead of using the scheme's
     // default.
     let authority = uri.authority().map_or("", |authority| authority.as_str());
+    if authority.contains('@') {
+        return Err(wrong("it carries a user and a password, which are not sent"));
+    }
     let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
     if uri.port_u16().is_none() && behind_host.contains(':') {
         return Err(wrong("its port is no number below 65536"));
@@ -153,7 +157,7 @@ mod tests {
         assert_eq!(parsed("ws://127.0.0.1:8080/ws/api/v2"), Some(("127.0.0.1".into(), 8080, false)));
         assert_eq!(parsed("wss://example.org/ws/api/v2"), Some(("example.org".into(), 443, true)));
         assert_eq!(parsed("ws://[::1]:9/x"), Some(("::1".into(), 9, false)));
-        for url in ["", "http://a/", "127.0.0.1:80", "ws://", "ws://a:99999/", "ws:///x"] {
+        for url in ["", "http://a/", "127.0.0.1:80", "ws://", "ws://a:99999/", "ws:///x", "ws://me:secret@a/"] {
             assert!(parse_url(url).is_err(), "{url}");
         }
     }

@@ -3,9 +3,10 @@
 //! Does        parse the file and remember the line of each definition for error messages.
 //! Start at    [`read_setup`].
 
+use std::fs::File;
 use std::path::Path;
 
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_schedule::LineNumber;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
@@ -22,7 +23,7 @@ pub fn read_setup(path: &Path) -> Result<Setup, Failure> {
         Failure::new(format!("cannot use the configuration {}: {what}", path.display()))
             .remedy("docs/configuration.md lists every key")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = File::open(path).and_then(read_text).map_err(|error| failed(error.to_string()))?;
     let mut setup = parse_setup(&text).map_err(|error| failed(error.to_string().trim_end().to_owned()))?;
     setup.file = Some(path.display().to_string());
     Ok(setup)

@@ -1,11 +1,15 @@
 //! The error that a command reports to its user: what is wrong, what to do, and the exit code.
 //!
 //! Does        carry one sentence, an optional remedy and whether the command line itself was
-//!             wrong.
+//!             wrong; bound the files that arguments name, and show addresses without passwords.
 //! Leaves out  causes and backtraces: the text is for the user of a command.
 //! Start at    [`Failure`].
 
+mod argument;
+
 use std::fmt;
+
+pub use argument::{read_bytes, read_text, without_password};
 
 /// Error numbers of Linux for "too many open files", of this process and of the whole system.
 const EMFILE: i32 = 24;

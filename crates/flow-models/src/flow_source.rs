@@ -4,10 +4,10 @@
 //!             create it again.
 //! Start at    [`FlowSource::parse`].
 
-use std::path::Path;
+use std::fs::File;
 
 use pitwire_engine::Engine;
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_model::{AccountId, InstrumentId};
 use pitwire_order_flow::{FlowConfig, ParameterSet};
 
@@ -62,7 +62,7 @@ impl FlowSource {
         if let Some(file) = PUBLISHED_FILES.iter().find(|file| file.name == name) {
             return FlowSource::parse(file.text);
         }
-        let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
+        let text = File::open(name).and_then(read_text).map_err(|error| {
             Failure::new(format!("{name:?} is no flow, and cannot be read as a file: {error}"))
                 .remedy("`pitwire flow list` prints the names; docs/flow.md describes a file")
         })?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_nats::ServerAddr;
 use percent_encoding::percent_decode_str;
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, without_password};
 
 /// Whether a subject may contain the wildcards `*` and `>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +102,6 @@ pub fn check_subject(subject: &str, wildcards: Wildcards) -> Result<(), Failure>
     Err(Failure::usage(format!("invalid NATS subject {subject:?}")).remedy(remedy))
 }
 
-/// Replaces `USER:PASSWORD` in an address by `…`. Use it wherever an address is shown.
-pub fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_string() };
-    rest.rsplit_once('@').map_or_else(|| url.to_string(), |(_, host)| format!("{scheme}://…@{host}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +159,9 @@ mod tests {
 
     #[test]
     fn errors_show_no_password() {
-        let error = check_address("http://me:secret@host").unwrap_err().to_string();
-        assert!(!error.contains("secret") && error.contains("…@host"), "{error}");
+        for url in ["http://me:secret@host", "nats:me:secret@host", "me:secret@host", "nats://me:sec/secret@host"] {
+            let error = check_address(url).unwrap_err().to_string();
+            assert!(!error.contains("secret") && error.contains("…@host"), "{error}");
+        }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, without_password};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::address::{NatsLogin, split_login, without_password};
+use crate::address::{NatsLogin, split_login};
 use crate::reconnect_delay::ReconnectDelay;
 
 /// Timeout of one connection attempt.

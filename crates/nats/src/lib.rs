@@ -15,7 +15,7 @@ mod publisher;
 mod reconnect_delay;
 mod subscription;
 
-pub use address::{Wildcards, check_address, check_subject, without_password};
+pub use address::{Wildcards, check_address, check_subject};
 pub use connection::{FirstConnection, LinkState, NatsOptions};
 pub use publisher::{NatsMessage, NatsPublisher, PendingBatches, Publication};
 pub use subscription::{MESSAGE_BYTES_MAX, NatsSubscription, ReceiveOutcome};

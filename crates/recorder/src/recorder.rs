@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pitwire_failure::without_password;
 use pitwire_net::{ClientSocket, ClientSocketError, DialOptions, OpenConnection, ReadOutcome, WaitOutcome, dial, wait};
 use pitwire_tls::{Tickets, Trust, client_config};
 use pitwire_websocket::{Address, CloseCode, Decoder, IncomingMessage, MessageLimits, Opcode};
@@ -151,8 +152,10 @@ fn follow_on<S: MessageSink>(
 
 fn connect(wanted: &RecordOptions, stop: &impl AsFd) -> Result<OpenConnection, String> {
     let url = &wanted.url;
-    let address = Address::parse(url)
-        .map_err(|error| format!("{url} is not the URL of a feed: {error}; give ws://HOST:PORT/… or wss://…"))?;
+    let address = Address::parse(url).map_err(|error| {
+        let shown = without_password(url);
+        format!("{shown} is not the URL of a feed: {error}; give ws://HOST:PORT/… or wss://…")
+    })?;
     let trust = wanted.ca.as_deref().map_or(Trust::System, Trust::SystemAnd);
     let tls = address.is_secure.then(|| client_config(trust, Tickets::Few)).transpose()?;
     let options = DialOptions { address: &address, tls: tls.as_ref(), patience_ns: CONNECT_NS, receive_buffer: None };

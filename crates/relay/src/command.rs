@@ -1,5 +1,6 @@
 //! `pitwire relay`: a venue's messages for local clients, with faults on request.
 
+use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pitwire_client::{Credentials, Error};
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_fault_script::{FaultScript, Injector};
 use pitwire_net::listen_options::{self, listen};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
@@ -166,7 +167,7 @@ impl Relay {
         let script = if is_random {
             FaultScript::random(self.seed)
         } else {
-            let text = std::fs::read_to_string(faults).map_err(|error| {
+            let text = File::open(faults).and_then(read_text).map_err(|error| {
                 Failure::usage(format!("cannot read {faults}: {error}"))
                     .remedy("give --faults a script (docs/relay.md), or the word random")
             })?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, without_password};
 use pitwire_tls::{ClientConfig, Tickets, Trust, client_config};
 use pitwire_websocket::Address;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -43,7 +43,7 @@ impl Upstream {
     /// The URL is malformed, or the file cannot be used.
     pub fn parse(url: &str, authority: Option<&Path>) -> Result<Self, Failure> {
         let address = Address::parse(url).map_err(|error| {
-            Failure::usage(format!("{url:?} is not a WebSocket's address: {error}"))
+            Failure::usage(format!("{:?} is not a WebSocket's address: {error}", without_password(url)))
                 .remedy("write ws://HOST:PORT/PATH, or wss:// for TLS")
         })?;
         let trust = authority.map_or(Trust::System, Trust::File);

@@ -1,9 +1,11 @@
 //! Configuration of TLS clients: which servers they trust, and how they resume sessions.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pitwire_failure::read_bytes;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
     ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
@@ -15,6 +17,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, Sig
 
 use crate::provider::provider;
 
+/// Most bytes of a file of certificates.
+const MOST_BYTES: u64 = 16 << 20;
 /// Most session tickets that [`Tickets::PerConnection`] stores.
 const TICKETS_MAX: usize = 1 << 20;
 
@@ -82,7 +86,8 @@ fn roots(trust: Trust<'_>) -> Result<Option<RootCertStore>, String> {
 
 fn add_file(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
     let unusable = |cause: String| format!("cannot use {}: {cause}", file.display());
-    let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    let pem =
+        File::open(file).and_then(|pem| read_bytes(pem, MOST_BYTES)).map_err(|error| unusable(error.to_string()))?;
     let before = roots.len();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| unusable(error.to_string()))?;

@@ -5,7 +5,7 @@
 //!             written to disk.
 //! Start at    [`server_certificate`].
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_bytes};
 use zeroize::Zeroizing;
 
 use crate::ServerConfig;
@@ -95,11 +95,7 @@ pub fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, F
 fn read(path: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
     let failed =
         |what: String| Failure::new(format!("cannot read {}: {what}", path.display())).remedy(format!("check {flag}"));
-    let length = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if length > MOST_BYTES {
-        return Err(failed("it is larger than 1 MiB".into()));
-    }
-    fs::read(path).map_err(|error| failed(error.to_string()))
+    File::open(path).and_then(|file| read_bytes(file, MOST_BYTES)).map_err(|error| failed(error.to_string()))
 }
 
 /// Returns the key of the authority in a directory, and creates the authority if there is none.

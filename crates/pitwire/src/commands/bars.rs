@@ -1,6 +1,7 @@
 //! `pitwire bars`: a worker of `pitwire split` that makes bars and indicators. The work is in
 //! `crates/bars`.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use pitwire_bars::worker::{self, BarJob, BarSummary, WorkerError};
 use pitwire_bars::{BarRules, check_buckets};
 use serde_json::json;
 
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_net::{listen_options, stop_flag};
 use pitwire_terminal::output::say;
@@ -86,8 +87,8 @@ impl Bars {
 }
 
 fn read_rules(path: &Path) -> Result<BarRules, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text = text
+    let text = File::open(path)
+        .and_then(read_text)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())).remedy("check --rules"))?;
     BarRules::parse(&text, &path.display().to_string())
         .map_err(|error| Failure::usage(error.to_string()).remedy("docs/bars.md has every key"))

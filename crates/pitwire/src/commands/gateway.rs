@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use pitwire_gateway::{BusReceiver, Node, Upstream};
-use pitwire_nats::without_password;
 use pitwire_net::listen_options::{self, listen};
 use pitwire_net::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
@@ -14,7 +13,7 @@ use tracing::{info, warn};
 use super::up::announce_tls;
 use crate::bus_key;
 use crate::commands::arguments::CertificateFiles;
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, without_password};
 use pitwire_gateway_server::{GatewayApplication, GatewayParts};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_order_gateway::OrderLimits;

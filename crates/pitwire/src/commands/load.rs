@@ -18,7 +18,7 @@ use pitwire_load_generator::{
 use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, without_password};
 use pitwire_net::stop_flag;
 use pitwire_terminal::load_progress::Progress;
 use pitwire_terminal::output::{printable, say};
@@ -228,8 +228,9 @@ impl Load {
     }
 
     fn plan(&self) -> Result<LoadPlan, Failure> {
-        let address = Address::parse(&self.url)
-            .map_err(|error| Failure::usage(format!("invalid WebSocket address {:?}: {error}", self.url)))?;
+        let address = Address::parse(&self.url).map_err(|error| {
+            Failure::usage(format!("invalid WebSocket address {:?}: {error}", without_password(&self.url)))
+        })?;
         let traffic = match (self.seed_002, self.heartbeat, self.expect, self.echo) {
             (true, ..) => Traffic::Heartbeat {
                 period: Duration::from_secs(1),

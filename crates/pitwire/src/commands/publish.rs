@@ -3,7 +3,7 @@
 mod source;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use pitwire_recorder::recording::RecordingReader;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::{NATS_CAPACITY, Source};
-use pitwire_failure::{Failure, more_files};
+use pitwire_failure::{Failure, more_files, read_text};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate::{self, ServerCertificate};
@@ -519,7 +519,7 @@ fn token(text: &str) -> Result<String, Failure> {
         );
     }
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    let read = fs::read_to_string(path).map_err(|error| {
+    let read = File::open(path).and_then(read_text).map_err(|error| {
         Failure::usage(format!("cannot read {path}: {error}")).remedy("name a readable text file after @")
     })?;
     let token = read.trim_end_matches(['\r', '\n']).to_owned();

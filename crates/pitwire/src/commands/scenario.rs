@@ -1,5 +1,6 @@
 //! `pitwire scenario`: scripted markets in the engine, without sockets and disks.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -7,7 +8,7 @@ use pitwire_engine::Engine;
 use pitwire_scenario::{Outcome, Scenario, play, read};
 use serde_json::{Value, json};
 
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
@@ -116,7 +117,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn scenarios_of(file: &Path) -> Result<Vec<(PathBuf, Scenario)>, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = File::open(file).and_then(read_text).map_err(|error| {
         Failure::usage(format!("cannot read {}: {error}", file.display())).remedy("name a file of scenarios")
     })?;
     let scenarios =

@@ -1,6 +1,6 @@
 //! `pitwire split`: splits one market-wide feed into shards for workers.
 
-use std::fs;
+use std::fs::File;
 use std::io::{IsTerminal, Write, sink, stderr, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
 use self::figures::SplitFigures;
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text, without_password};
 use pitwire_net::ready_file::ReadyFile;
 use pitwire_terminal::output::say;
 use pitwire_terminal::rate_lines::RateLines;
@@ -248,7 +248,7 @@ impl Split {
 
     fn plan(&self) -> Result<SplitterConfig, Failure> {
         let address = Address::parse(&self.url)
-            .map_err(|error| Failure::usage(format!("invalid feed URL {}: {error}", self.url)))?;
+            .map_err(|error| Failure::usage(format!("invalid feed URL {}: {error}", without_password(&self.url))))?;
         let tls = match (address.is_secure, &self.ca) {
             (true, ca) => {
                 let trust = ca.as_deref().map_or(Trust::System, Trust::File);
@@ -332,8 +332,8 @@ fn failed(error: SplitterError) -> Failure {
 /// The file cannot be read as text.
 fn text_or_file(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    let read = fs::read_to_string(path);
-    let read = read
+    let read = File::open(path)
+        .and_then(read_text)
         .map_err(|error| Failure::usage(format!("cannot read {path}: {error}; name a readable text file after @")))?;
     Ok(read.trim_end_matches(['\r', '\n']).to_owned())
 }

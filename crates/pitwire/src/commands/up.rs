@@ -9,12 +9,12 @@ use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below,
 use pitwire_deribit::{Access, Credential, CredentialStore, DialectLimits, Dispatcher, NoCredentialStore};
 use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::Engine;
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, without_password};
 use pitwire_flow_models::FlowSource;
 use pitwire_gateway::VenuePublication;
 use pitwire_journal::{Keep, LogError, Storage};
 use pitwire_model::{FlowSetting, VenueNanos};
-use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
+use pitwire_nats::{Wildcards, check_address, check_subject};
 use pitwire_net::listen_options::{self, listen};
 use pitwire_net::local_addresses::{own_addresses, reachable};
 use pitwire_net::{Server, SystemClock, stop_signals};

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs::File;
 use std::path::Path;
 
+use pitwire_failure::read_text;
 use serde::Deserialize;
 
 /// Longest password of the schema, in bytes.
@@ -61,7 +63,8 @@ impl CtxMembers {
     ///
     /// Fails if the file cannot be read, or if a line is not a member.
     pub fn read(path: &Path) -> Result<Self, MemberFileError> {
-        let text = std::fs::read_to_string(path)
+        let text = File::open(path)
+            .and_then(read_text)
             .map_err(|error| MemberFileError(format!("cannot read {}: {error}", path.display())))?;
         Self::parse(&text).map_err(|MemberFileError(why)| MemberFileError(format!("{}: {why}", path.display())))
     }

@@ -1,7 +1,7 @@
 //! `pitwire operator simulation`: the simulations of a venue.
 
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use base64::Engine as _;
 use clap::{Args, Subcommand, ValueEnum};
 use pitwire_client::Error;
 use pitwire_client_commands::reach::VenueSession;
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_terminal::output::printable;
 use pitwire_terminal::text_table::TextTable;
 use serde::Deserialize;
@@ -122,7 +122,7 @@ impl StartArguments {
         if let Some(flow) = &self.flow {
             let is_file = Path::new(flow).is_file();
             let text = || {
-                std::fs::read_to_string(flow).map_err(|error| {
+                File::open(flow).and_then(read_text).map_err(|error| {
                     Failure::new(format!("cannot read {flow}: {error}")).remedy("give a flow file, or a name of a flow")
                 })
             };

@@ -1,6 +1,6 @@
 //! `pitwire tape serve --live`: options and report of the latency laboratory's feed.
 
-use std::fs;
+use std::fs::File;
 use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pitwire_failure::Failure;
+use pitwire_failure::{Failure, read_text};
 use pitwire_recorder::live::{
     ArrivalLaw, ENVELOPE_BYTES, FaultScript, Injector, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed,
     STORED_HEADER_BYTES,
@@ -213,7 +213,7 @@ impl LiveOptions {
             Failure::usage(format!("{}: {what}", path.display()))
                 .remedy("write the script as contracts/lab-connector.md says")
         };
-        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        let text = File::open(path).and_then(read_text).map_err(|error| bad(error.to_string()))?;
         FaultScript::parse(Injector::Feed, &text, seed).map_err(bad)
     }
 }
