@@ -15,7 +15,7 @@ import pytest
 from attack_table import FULL
 from rpc import Http, Ws
 from test_disk import small_disk
-from venue import BINARY, DEMO_A, Venue, run_pitwire
+from venue import BINARY, DEMO_A, OPERATOR, Credentials, Venue, run_pitwire
 
 MEBIBYTE = 1024 * 1024
 PATIENCE_S = 60.0
@@ -208,6 +208,71 @@ def test_start_without_room_is_refused_and_leaves_a_usable_directory(data: Path)
         assert enter(venue, 1)
         assert venue.stop() == 0
     verify(data)
+
+
+@contextlib.contextmanager
+def full_disk(path: Path) -> Iterator[tuple[Path, Path]]:
+    """A small disk without room, and the file to remove for room."""
+    with small_disk(path, 1) as disk:
+        filler = disk / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        yield disk, filler
+
+
+@pytest.mark.attack("full disk under a new key")
+def test_key_of_the_credentials_is_made_when_the_disk_has_room_again(data: Path, tmp_path: Path) -> None:
+    key = tmp_path / "small" / "vault.key"
+    with full_disk(key.parent) as (_, filler), Venue(data, [*FLOW, "--key-file", str(key)]) as venue:
+        operator, login = Http(venue.address, OPERATOR), {"client_id": "demo-a"}
+        refused = operator.call("private/pitwire_rotate_credential", login)["error"]
+        assert "No space left" in refused["data"]["reason"], refused
+        filler.unlink()
+        secret = operator.result("private/pitwire_rotate_credential", login)["client_secret"]
+        venue.kill()
+        venue.start()
+        assert Http(venue.address, Credentials("demo-a", secret)).result("private/get_open_orders") == []
+        assert venue.stop() == 0
+
+
+@pytest.mark.attack("full disk under a new key")
+def test_key_of_the_bus_is_made_when_the_disk_has_room_again(data: Path, tmp_path: Path) -> None:
+    with full_disk(tmp_path / "small") as (disk, filler):
+        # The address leads nowhere. The venue makes the key before it connects.
+        options = [*FLOW, "--publish", "nats://127.0.0.1:1", "--bus-key", str(disk / "bus.key")]
+        refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", "--warm-up", "0", *options)
+        assert refused.returncode == 1 and "No space left" in refused.stderr, refused.stderr
+        filler.unlink()
+        with Venue(data, options) as venue:
+            assert venue.stop() == 0
+
+
+@pytest.mark.attack("full disk under a new key")
+@pytest.mark.parametrize("most_bytes", [10, 300], ids=["key", "certificate"])
+def test_authority_is_whole_or_absent_when_the_disk_is_full(tmp_path: Path, most_bytes: int) -> None:
+    ready, directory = tmp_path / "ready.json", tmp_path / "authority"
+    command = [BINARY, "publish", "--echo", "--listen", "127.0.0.1:0", "--tls", "--tls-dir", directory]
+    command += ["--ready-file", ready]
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),
+        check=False,
+    )
+    assert ended.returncode == 1 and "File too large" in ended.stderr, ended.stderr
+    assert list(directory.iterdir()) == []
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not ready.exists():
+            assert process.poll() is None and time.monotonic() < deadline, process.stderr and process.stderr.read()
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.attack("disk with room again, and no order that asks")

@@ -58,9 +58,12 @@ fn make(path: &Path) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(bytes.as_mut_slice()).map_err(|error| io::Error::other(error.to_string()))?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
-    file.write_all(BusKey::new(*bytes).to_hex().as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
+    let line = Zeroizing::new(format!("{}\n", BusKey::new(*bytes).to_hex().as_str()));
+    if let Err(error) = file.write_all(line.as_bytes()).and_then(|()| file.sync_all()) {
+        // A part of a key would be refused at every later start.
+        let _ = fs::remove_file(path);
+        return Err(error);
+    }
     // The file's name must survive a power cut as well.
     match std::path::absolute(path)?.parent() {
         Some(parent) => fs::File::open(parent)?.sync_all(),

@@ -164,8 +164,11 @@ impl SealedVault {
                 fs::create_dir_all(parent)?;
                 let key = Zeroizing::new(random_bytes::<32>()?);
                 let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
-                file.write_all(key.as_slice())?;
-                file.sync_all()?;
+                if let Err(error) = file.write_all(key.as_slice()).and_then(|()| file.sync_all()) {
+                    // A part of a key would be refused at every later attempt.
+                    let _ = fs::remove_file(path);
+                    return Err(error);
+                }
                 // The key's name must survive a power cut like the file that it opens.
                 for directory in parent.ancestors().take_while(|directory| directory.starts_with(&existing)) {
                     fs::File::open(directory)?.sync_all()?;

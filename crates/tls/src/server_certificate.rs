@@ -136,16 +136,31 @@ fn write_authority(
     secret: &str,
 ) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    for (path, text, mode) in [(key, secret, 0o600), (certificate, certificate_text, 0o644)] {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+    let files = [(key, secret, 0o600), (certificate, certificate_text, 0o644)];
+    for (at, (path, text, mode)) in files.into_iter().enumerate() {
+        match write_new(path, text, mode) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            Err(error) => {
+                // A part of an authority would be refused at every later start.
+                for (written, ..) in files.iter().take(at + 1) {
+                    let _ = fs::remove_file(written);
+                }
+                return Err(error);
+            }
+        }
     }
     // The names of the files, and of the directory, must survive a power cut as well.
     for directory in directory.ancestors().take(2) {
         fs::File::open(directory)?.sync_all()?;
     }
     Ok(())
+}
+
+fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// Returns the names under which clients reach the server: loopback names, its address, and the
