@@ -66,6 +66,28 @@ def test_bad_arguments_exit_2_with_one_clear_line(args: list[str], names: str, t
     assert ended.stdout == "" and "panicked" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["flow", "check", "/dev/zero"],
+        ["scenario", "/dev/zero"],
+        ["up", "--http", "127.0.0.1:0", "--data", "data", "--config", "/dev/zero"],
+        ["relay", "ws://127.0.0.1:1/", "--faults", "/dev/zero"],
+        ["bars", "shard", "--out", "bars", "--rules", "/dev/zero"],
+        ["publish", "--echo", "--listen", "127.0.0.1:0", "--auth", "@/dev/zero"],
+        ["publish", "--echo", "--listen", "127.0.0.1:0", "--tls", "--tls-cert", "/dev/zero", "--tls-key", "/dev/zero"],
+    ],
+    ids=" ".join,
+)
+def test_file_without_an_end_is_refused(args: list[str], tmp_path: Path) -> None:
+    """The operator names the wrong file. Without a limit it would fill the memory."""
+    command = [BINARY.resolve(), *args]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    assert ended.returncode in (1, 2), ended.stderr
+    assert "/dev/zero" in ended.stderr and re.search(r"larger than \d+ MiB", ended.stderr), ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 # engine-bench
 
 

@@ -18,7 +18,7 @@ import pytest
 from attack_table import FULL
 from nats_server import Server
 from raw_ws import TEXT, RawWs, Target
-from rogue import RogueListener, RogueVenue, greet, greet_subscriber, upgrade
+from rogue import INFO, RogueListener, RogueVenue, greet, greet_subscriber, read_until, upgrade
 from rpc import Http
 from venue import BINARY, DEMO_A, Venue, run_pitwire
 
@@ -27,6 +27,8 @@ PATIENCE_S = 60.0
 CREDENTIALS = {"PITWIRE_CLIENT_ID": "demo-a", "PITWIRE_CLIENT_SECRET": "demo-a-secret"}
 # A direction override, a C1 command, DEL, and an escape code that clears the screen.
 STEERING = "\u202e\x9b31m\x7f\x1b[2J"
+STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+SECRET = "s3cr3t-word"
 
 
 def eventually(what: str, is_so: Callable[[], bool]) -> None:
@@ -58,11 +60,17 @@ def peak_mib(process: "subprocess.Popen[str]") -> int:
 
 
 @pytest.mark.attack("bus that drops every connection")
-def test_publisher_reconnects_with_growing_pauses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", ["accept", "greeting", "subscription"])
+def test_publisher_reconnects_with_growing_pauses(tmp_path: Path, after: str) -> None:
     """The pauses are checked from below only, so a slow machine cannot fail this."""
 
     def attend(client: socket.socket) -> None:
-        greet_subscriber(client)
+        # The publisher starts only if the first handshake succeeds.
+        if after == "subscription" or len(bus.arrivals) == 1:
+            greet_subscriber(client)
+        elif after == "greeting":
+            client.sendall(INFO)
+            read_until(client, b"CONNECT ")
 
     with RogueListener(attend) as bus, publishing(tmp_path, f"nats://{bus.address}") as (process, log):
         eventually("it connects five times", lambda: len(bus.arrivals) >= 6 or process.poll() is not None)
@@ -81,7 +89,7 @@ def test_nats_password_is_in_no_log(tmp_path: Path, tries: Callable[[int], None]
         sent.append(greet(client))
 
     with RogueListener(attend) as bus:
-        for login in ("me:s3cr3t-word", "s3cr3t-word"):
+        for login in (f"me:{SECRET}", SECRET):
             sent.clear()
             url = f"nats://{login}@{bus.address}"
             with publishing(tmp_path, url, log="trace") as (process, log):
@@ -90,9 +98,85 @@ def test_nats_password_is_in_no_log(tmp_path: Path, tries: Callable[[int], None]
                 process.kill()
                 assert process.stdout is not None
                 output = log.read_text() + process.stdout.read()
-            assert b"s3cr3t-word" in sent[0], "the server gets it"
-            assert "s3cr3t-word" not in output, output
+            assert SECRET.encode() in sent[0], "the server gets it"
+            assert SECRET not in output, output
             tries(1)
+
+
+@pytest.mark.attack("log of a program that knows a password of the bus")
+def test_refused_address_is_shown_without_its_password(tmp_path: Path, tries: Callable[[int], None]) -> None:
+    publish = ["publish", "--listen", "127.0.0.1:0", "--nats"]
+    buses = [f"me:{SECRET}@h:4222", f"nats:me:{SECRET}@h", f"http://me:{SECRET}@h", f"nats://me:{SECRET}/x@h"]
+    feed = f"ws://me:{SECRET}@127.0.0.1:1/feed"
+    commands = [[*publish, bus] for bus in [*buses, f"nats://me:{SECRET}@h:port"]]
+    commands += [["split", feed], ["load", feed], ["tape", "record", feed, str(tmp_path / "recorded")]]
+    commands += [["trade", "orders", "--url", feed], ["relay", feed, "--faults", "random"]]
+    for command in commands:
+        ended = subprocess.run(
+            [BINARY, *command],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            env=os.environ | CREDENTIALS,
+            check=False,
+        )
+        assert ended.returncode in (1, 2), (command, ended.stderr)
+        assert "…@" in ended.stderr and SECRET not in ended.stderr, (command, ended.stderr)
+        tries(1)
+
+
+@pytest.mark.attack("escape codes of a bus or a feed")
+def test_no_control_character_of_a_bus_reaches_the_terminal(tmp_path: Path, tries: Callable[[int], None]) -> None:
+    refusal = f"-ERR 'no{STEERING}'\r\n".encode()
+
+    def refuse(client: socket.socket) -> None:
+        client.sendall(INFO)
+        read_until(client, b"CONNECT ")
+        client.sendall(refusal)
+        while client.recv(65536):
+            pass
+
+    def complain(client: socket.socket) -> None:
+        greet_subscriber(client)
+        client.sendall(refusal)
+        while client.recv(65536):
+            pass
+
+    with RogueListener(refuse) as bus:
+        url = f"nats://{bus.address}"
+        ended = run_pitwire("publish", "--listen", "127.0.0.1:0", "--nats", url)
+    assert ended.returncode == 1 and "31m" in ended.stderr, ended.stderr
+    assert not STEERS.search(ended.stderr), ended.stderr
+    tries(1)
+    for log in ("info", "trace"):
+        with RogueListener(complain) as bus, publishing(tmp_path, f"nats://{bus.address}", log) as (process, written):
+            eventually("it logs the error", lambda written=written: "31m" in written.read_text())
+            process.kill()
+            assert not STEERS.search(written.read_text()), written.read_text()
+        tries(1)
+
+
+@pytest.mark.attack("escape codes of a bus or a feed")
+def test_no_control_character_of_a_feed_reaches_the_terminal(tmp_path: Path) -> None:
+    reason = b"\x03\xf0no" + STEERING.encode()
+
+    def attend(client: socket.socket) -> None:
+        upgrade(client)
+        client.sendall(bytes([0x88, len(reason)]) + reason)
+        while client.recv(65536):
+            pass
+
+    log = tmp_path / "split.log"
+    with RogueListener(attend) as feed, log.open("wb") as written:
+        command = [BINARY, "split", f"ws://{feed.address}/", "--workers", "2", "--json"]
+        process = subprocess.Popen(command, stdout=written, stderr=written)
+        try:
+            eventually("it logs the reason", lambda: "31m" in log.read_text() or process.poll() is not None)
+        finally:
+            process.kill()
+            process.wait()
+    shown = log.read_text()
+    assert "closed the connection with 1008" in shown and not STEERS.search(shown), shown
 
 
 @pytest.mark.attack("message above the limit on the bus")
@@ -238,7 +322,7 @@ def test_no_control_character_of_a_venue_reaches_the_terminal(how: str, tries: C
                 )
                 assert ended.returncode == (1 if errors else 0), (words, ended.stderr)
                 shown = ended.stdout + ended.stderr
-                assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), (words, shown)
+                assert not STEERS.search(shown), (words, shown)
                 if how == "json" and not errors:
                     assert any(STEERING in text for text in texts(json.loads(ended.stdout))), "the meaning stays"
                 tries(1)

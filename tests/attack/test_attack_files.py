@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clock_offset import compiled, environment
@@ -279,15 +280,24 @@ def test_restore_refuses_a_changed_backup_and_overwrites_nothing(
     assert not any(".unfinished-" in path.name for path in tmp_path.iterdir())
 
 
-def blake3(content: bytes) -> bytes:
-    """BLAKE3 as written for the golden vectors. Python has no other one."""
+def golden() -> Any:
+    """BLAKE3 and CRC-32C as written for the golden vectors. Python has no others."""
     source = Path(__file__).parents[2] / "crates" / "journal" / "tests" / "golden.py"
     spec = importlib.util.spec_from_file_location("golden", source)
     assert spec is not None and spec.loader is not None
-    golden = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(golden)
-    digest: bytes = golden.blake3(content)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blake3(content: bytes) -> bytes:
+    digest: bytes = golden().blake3(content)
     return digest
+
+
+def crc32c(content: bytes | bytearray) -> bytes:
+    checksum: int = golden().crc32c(bytes(content))
+    return checksum.to_bytes(4, "little")
 
 
 @pytest.mark.attack("snapshot forged with a right hash")
@@ -307,6 +317,60 @@ def test_forged_snapshot_is_not_used(data: Path, tries: Callable[[int], None]) -
         assert [order["label"] for order in orders] == ["genuine"]
         refusal = f"{newest.name} was not used: its hash is not the one that the superblock names"
         assert refusal in venue.log_file.read_text()
+
+
+SLOT_BYTES, HEADER_BYTES = 4096, 128
+
+
+def later_snapshot(content: bytes, version: bytes) -> bytes:
+    body = content[:8] + version + content[10:-32]
+    return body + blake3(body)
+
+
+def later_superblock(content: bytes, version: bytes) -> bytes:
+    """Both slots, each with its checksum at byte 12."""
+    out = b""
+    for at in range(0, len(content), SLOT_BYTES):
+        slot = bytearray(content[at : at + SLOT_BYTES])
+        slot[8:10], slot[12:16] = version, bytes(4)
+        slot[12:16] = crc32c(slot)
+        out += slot
+    return out
+
+
+def later_segment(content: bytes, version: bytes) -> bytes:
+    """The header of the first group, with its checksum at the end."""
+    header = bytearray(content[:HEADER_BYTES])
+    header[8:10] = version
+    header[124:] = crc32c(header[:120])
+    return bytes(header) + content[HEADER_BYTES:]
+
+
+@pytest.mark.attack("data directory of a later build")
+def test_refusal_of_a_later_build_names_the_right_versions(
+    data: Path, tmp_path: Path, tries: Callable[[int], None]
+) -> None:
+    """Snapshots have another version than the other files. The files of this build say which."""
+    with quiet(data) as venue:
+        assert try_to_buy(venue, 1000)
+        assert venue.stop() == 0
+    for name, alter in (
+        (max(path.name for path in data.glob("snapshot-*.snap")), later_snapshot),
+        ("superblock", later_superblock),
+        ("journal-00000001.seg", later_segment),
+    ):
+        copy = tmp_path / f"copy-{name}"
+        shutil.copytree(data, copy)
+        content = (copy / name).read_bytes()
+        known = int.from_bytes(content[8:10], "little")
+        (copy / name).write_bytes(alter(content, (known + 5).to_bytes(2, "little")))
+        ended = run_pitwire("verify", copy)
+        says = f"{name} has format version {known + 5}; this build knows {known} (start the newer build"
+        assert ended.returncode == 1 and says in ended.stdout + ended.stderr, ended.stdout + ended.stderr
+        # A start reads the log from the last snapshot on.
+        if name != "journal-00000001.seg":
+            assert says in start_text(copy), name
+        tries(1)
 
 
 @pytest.mark.attack("file size limit below a segment")

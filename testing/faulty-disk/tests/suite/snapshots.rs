@@ -67,8 +67,13 @@ fn without_any_snapshot_the_log_from_its_beginning_will_do() {
 
 /// Rewrites a snapshot as an earlier build would have left it: whole, in its own layout.
 fn make_older(disk: &FaultyStorage, seq: Seq) {
+    set_layout(disk, seq, SNAPSHOT_VERSION - 1);
+}
+
+/// Changes the version of a snapshot's layout, and makes the hash right again.
+fn set_layout(disk: &FaultyStorage, seq: Seq, version: u16) {
     disk.edit(&name(seq), |bytes| {
-        bytes[8..10].copy_from_slice(&(SNAPSHOT_VERSION - 1).to_le_bytes());
+        bytes[8..10].copy_from_slice(&version.to_le_bytes());
         let end = bytes.len() - 32;
         let hash = blake3::hash(&bytes[..end]);
         bytes[end..].copy_from_slice(hash.as_bytes());
@@ -105,6 +110,16 @@ fn a_snapshot_of_an_older_layout_that_is_needed_is_refused_by_name() {
         assert!(refused.remedy().contains("not damaged: restore the segments"), "{}", refused.remedy());
     }
     assert_eq!(disk.bytes(&name(seqs[1])), before, "and left as it is");
+}
+
+#[test]
+fn a_snapshot_of_a_newer_layout_is_refused_with_the_versions_of_snapshots() {
+    let (disk, _, seqs) = with_snapshots(2);
+    set_layout(&disk, seqs[1], 9);
+    for refused in [open(&disk).err().expect("refused"), inspect(&disk, &small(), StartAt::Oldest).unwrap_err()] {
+        assert_eq!(refused.to_string(), format!("{} has format version 9; this build knows 4", name(seqs[1])));
+        assert!(refused.remedy().starts_with("start the newer build"), "{}", refused.remedy());
+    }
 }
 
 #[test]
