@@ -66,8 +66,10 @@ struct Definition {
     passes: fn(&Estimate) -> bool,
 }
 
-fn is_positive(found: &Estimate) -> bool {
-    found.low > 0.0
+/// Returns a property that a market has if the band of its statistic is above 0.
+const fn above_zero(name: &'static str, source: &'static str, statistic: &'static str) -> Definition {
+    let criterion = "the band is above 0";
+    Definition { name, source, statistic, criterion, is_in_ticks: false, passes: |found| found.low > 0.0 }
 }
 
 const RETURNS_UNCORRELATED: Definition = Definition {
@@ -78,61 +80,40 @@ const RETURNS_UNCORRELATED: Definition = Definition {
     is_in_ticks: false,
     passes: |found| found.low < 0.05 && found.high > -0.05,
 };
-const HEAVY_TAILS: Definition = Definition {
-    name: "Heavy tails",
-    source: "Cont 2001, fact 2",
-    statistic: "logarithm of the kurtosis of 10 s returns over 3",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const AGGREGATIONAL_NORMALITY: Definition = Definition {
-    name: "Longer returns are closer to normal",
-    source: "Cont 2001, fact 4",
-    statistic: "logarithm of the kurtosis of 1 s returns over that of 60 s returns",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const VOLATILITY_CLUSTERING: Definition = Definition {
-    name: "Volatility clusters",
-    source: "Cont 2001, fact 6",
-    statistic: "mean autocorrelation of the sizes of 10 s returns at lags 1 to 10",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const SLOW_DECAY: Definition = Definition {
-    name: "The clustering decays slowly",
-    source: "Ding, Granger and Engle 1993; Cont 2001, fact 8",
-    statistic: "mean autocorrelation of the sizes of 10 s returns at lags 12 to 30, two to five minutes",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const VOLUME_AND_VOLATILITY: Definition = Definition {
-    name: "Volume goes with volatility",
-    source: "Cont 2001, fact 10",
-    statistic: "correlation of lots and price range over the intervals of the run",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const SIGN_MEMORY: Definition = Definition {
-    name: "Signs of orders have a long memory",
-    source: "Lillo and Farmer 2004; Bouchaud, Gefen, Potters and Wyart 2004",
-    statistic: "mean autocorrelation of the signs of orders that trade at lags 10 to 50",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
+const HEAVY_TAILS: Definition =
+    above_zero("Heavy tails", "Cont 2001, fact 2", "logarithm of the kurtosis of 10 s returns over 3");
+const AGGREGATIONAL_NORMALITY: Definition = above_zero(
+    "Longer returns are closer to normal",
+    "Cont 2001, fact 4",
+    "logarithm of the kurtosis of 1 s returns over that of 60 s returns",
+);
+const VOLATILITY_CLUSTERING: Definition = above_zero(
+    "Volatility clusters",
+    "Cont 2001, fact 6",
+    "mean autocorrelation of the sizes of 10 s returns at lags 1 to 10",
+);
+const SLOW_DECAY: Definition = above_zero(
+    "The clustering decays slowly",
+    "Ding, Granger and Engle 1993; Cont 2001, fact 8",
+    "mean autocorrelation of the sizes of 10 s returns at lags 12 to 30, two to five minutes",
+);
+const VOLUME_AND_VOLATILITY: Definition = above_zero(
+    "Volume goes with volatility",
+    "Cont 2001, fact 10",
+    "correlation of lots and price range over the intervals of the run",
+);
+const SIGN_MEMORY: Definition = above_zero(
+    "Signs of orders have a long memory",
+    "Lillo and Farmer 2004; Bouchaud, Gefen, Potters and Wyart 2004",
+    "mean autocorrelation of the signs of orders that trade at lags 10 to 50",
+);
 const IMPACT: Definition = Definition {
-    name: "Orders move the price in their direction",
-    source: "Bouchaud, Gefen, Potters and Wyart 2004",
-    statistic: "mean move of the mid in the direction of an order, 20 orders later, in ticks",
-    criterion: "the band is above 0",
     is_in_ticks: true,
-    passes: is_positive,
+    ..above_zero(
+        "Orders move the price in their direction",
+        "Bouchaud, Gefen, Potters and Wyart 2004",
+        "mean move of the mid in the direction of an order, 20 orders later, in ticks",
+    )
 };
 const SIGNATURE: Definition = Definition {
     name: "Volatility does not depend on the interval",
@@ -142,30 +123,21 @@ const SIGNATURE: Definition = Definition {
     is_in_ticks: false,
     passes: |found| found.low < 1.33 && found.high > 0.75,
 };
-const TRADE_CLUSTERING: Definition = Definition {
-    name: "Trades come in clusters",
-    source: "Engle and Russell 1998",
-    statistic: "mean autocorrelation of the times between orders that trade at lags 1 to 10",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const SPREAD_AND_VOLATILITY: Definition = Definition {
-    name: "The spread is wide in volatile times",
-    source: "Wyart, Bouchaud, Kockelkoren, Potters and Vettorazzo 2008",
-    statistic: "correlation of mean spread and price range over the intervals of the run",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
-const U_SHAPED_DAY: Definition = Definition {
-    name: "The day has a U shape",
-    source: "Wood, McInish and Ord 1985; Admati and Pfleiderer 1988",
-    statistic: "rank correlation of lots and the distance from midday over the intervals of a day without a call",
-    criterion: "the band is above 0",
-    is_in_ticks: false,
-    passes: is_positive,
-};
+const TRADE_CLUSTERING: Definition = above_zero(
+    "Trades come in clusters",
+    "Engle and Russell 1998",
+    "mean autocorrelation of the times between orders that trade at lags 1 to 10",
+);
+const SPREAD_AND_VOLATILITY: Definition = above_zero(
+    "The spread is wide in volatile times",
+    "Wyart, Bouchaud, Kockelkoren, Potters and Vettorazzo 2008",
+    "correlation of mean spread and price range over the intervals of the run",
+);
+const U_SHAPED_DAY: Definition = above_zero(
+    "The day has a U shape",
+    "Wood, McInish and Ord 1985; Admati and Pfleiderer 1988",
+    "rank correlation of lots and the distance from midday over the intervals of a day without a call",
+);
 
 /// Measures the properties of one instrument.
 pub fn facts(watch: &InstrumentWatch) -> Vec<Fact> {
