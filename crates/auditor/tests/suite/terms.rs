@@ -1,4 +1,4 @@
-//! A second correct run with every order term and operator command, and a fault for each of them.
+//! A correct run that uses every order term and operator command, and a planted fault for each.
 
 use crate::correct_run;
 use crate::correct_run::{HOUSE, MARKET, MEMBER, Run, step};
@@ -41,7 +41,7 @@ fn rejected(run: &mut Run, name: &str, reason: Reject) {
     *events(run, name) = vec![Event::Rejected { order: new.id, account: new.account, reason }];
 }
 
-/// Accepts an order that was refused. It then rests.
+/// Replaces the refusal of an order by events in which it is accepted and rests.
 fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
     let new = entered(run, name).clone();
     let price = new.order_type.limit_price().unwrap_or_default();
@@ -347,7 +347,7 @@ fn every_planted_offence_against_terms_is_found() {
     expect_offences(correct_run::run, audit, table);
 }
 
-/// Plants the same false value in the command and in the event.
+/// Changes the bust in the command and in its event in the same way.
 fn bust(run: &mut Run, lie: fn(&mut Bust)) {
     let at = step(run, "bust");
     if let Command::BustTrade(bust) = &mut run[at].1.command {

@@ -1,4 +1,4 @@
-//! The division of orders among the connections of a pool.
+//! A pool divides orders among its connections.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn concurrent_orders_use_the_connection_with_the_fewest_pending_requests()
     let entered = join_all(orders.iter().map(|order| pool.enter(order)));
     let venue = async {
         for peer in &mut peers {
-            // Each connection gets two of the six orders, and no request waits for another answer.
+            // Each connection gets two of the six orders before the first answer.
             let calls = [peer.expect("private/buy").await, peer.expect("private/buy").await];
             for call in calls {
                 peer.answer(&call, call.params["amount"].clone()).await;
@@ -118,7 +118,7 @@ async fn traffic_counts_the_bytes_of_both_directions() {
         timeout(PATIENCE, async { tokio::join!(connection.call("public/test", &()), venue) }).await.unwrap();
     answer.unwrap();
     let after = connection.traffic();
-    // A client's frame has 2 bytes of header and 4 of mask; the venue's has the header alone.
+    // A client's frame has a header of 2 bytes and a mask of 4 bytes, the venue's has no mask.
     assert_eq!(after.sent_bytes - before.sent_bytes, call.len() as u64 + 6);
     let answer = r#"{"id":1,"jsonrpc":"2.0","result":{}}"#;
     assert_eq!(after.received_bytes - before.received_bytes, answer.len() as u64 + 2);

@@ -14,7 +14,7 @@ const FILLS: &str = "user.trades.any.any.raw";
 const ORDERS: &str = "user.orders.NPN_ZAR.raw";
 const SLOW_FILLS: &str = "user.trades.NPN_ZAR.100ms";
 
-/// Subscribes with tokens and returns the messages sent, the notice last.
+/// Subscribes with a token. Returns the replayed messages, and the notice that follows them.
 #[track_caller]
 fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Value) -> (Vec<Value>, Value) {
     let reply = world.ok(session, "private/subscribe", json!({"channels": [channel], "resume": {channel: token}}));
@@ -30,7 +30,7 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
     (replayed, notice)
 }
 
-/// Returns the messages of everything that has happened since the last call.
+/// Records the events since the last call, and returns the messages that the session gets.
 fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
     let events = world.events();
     world.dispatcher.record(&world.venue.engine, &events);
@@ -39,8 +39,8 @@ fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
     received
 }
 
-/// Returns the messages of the recorded events, and those that another session will receive as
-/// well.
+/// Returns the messages that the session gets for events that are recorded already. The events
+/// stay, so that a second session can get its messages for them.
 fn received_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut received = Vec::new();
     let MemoryVenue { engine, views, .. } = &world.venue;
@@ -97,10 +97,10 @@ fn each_message_carries_its_resume_token() {
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, ORDERS, &json!(tokens[at]));
         assert_eq!((&missed[..], &notice["resumed"]), (&replayed[at + 1..], &json!(true)));
-        // Nothing after it comes twice.
+        // The replay contained all messages up to now, so none is sent again.
         assert_eq!(received(&mut world, &mut back), Vec::<Value>::new());
     }
-    // Another account's token is a valid position in time, and yields nothing of that account.
+    // A token of another account is a position in time only: the reader gets its own messages.
     let mut other = world.login("bob");
     let (missed, notice) = come_back(&mut world, &mut other, ORDERS, &json!(tokens[0]));
     assert_eq!((missed.len(), &notice["by"], &notice["reason"]), (2, &json!("history"), &json!("too_old")));
@@ -114,7 +114,7 @@ fn merged_channel_sends_missed_changes_at_next_window() {
     let (_, begun) = come_back(&mut world, &mut reader, SLOW_FILLS, &Value::Null);
     trade(&mut world, &mut alice, &mut bob);
     assert_eq!(received(&mut world, &mut reader), Vec::<Value>::new());
-    // The subscriber leaves before the window ends, twice.
+    // Twice, the subscriber leaves before the window ends.
     let mut token = begun["token"].clone();
     for _ in 0..2 {
         let mut back = world.login("alice");
@@ -207,14 +207,13 @@ fn user_changes_token_is_on_last_instrument() {
         assert!(replayed[0].get("token").is_none(), "a client that is cut off between the two has received neither");
         let token = &replayed[1]["token"];
 
-        // From a token before all events, and with the calls in another order: the content is the
-        // same.
+        // A token from before the events replays all of them.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, &begun["token"]);
         assert_eq!((&notice["resumed"], &notice["by"]), (&json!(true), &json!("messages")));
         let missed = if is_merged { window(&world, &mut back) } else { missed };
         assert_eq!(missed, replayed);
-        // From a token behind all events: no old events, and new ones once.
+        // A token from after the events replays none of them, and new events arrive once.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, token);
         assert_eq!((missed, &notice["token"]), (vec![], token));
@@ -252,7 +251,7 @@ fn fills_precede_orders_next_to_resumable_channel() {
                     "{params}"
                 );
             }
-            // The same messages in the same order as for a subscriber without tokens.
+            // A subscriber without tokens gets the same messages in the same order.
             assert_eq!(replayed, expected, "{with_token}");
             let slow_of = |replayed: &[Value]| replayed.iter().map(|params| params["data"].clone()).collect::<Vec<_>>();
             assert_eq!(slow_of(&window(&world, &mut reader)), slow_of(&window(&world, &mut reference)));
@@ -287,7 +286,7 @@ fn history_sends_fills_then_orders_per_instrument() {
             let of = |name: &str| params["data"][name].as_array().unwrap().len();
             params.get("token").is_none() && of("trades") <= 100 && of("orders") <= 100
         }));
-        // The subscription continues from here.
+        // After the history, the subscription sends the next events with tokens again.
         trade(&mut world, &mut alice, &mut bob);
         let replayed = received(&mut world, &mut back);
         let replayed = if channel.ends_with("100ms") { window(&world, &mut back) } else { replayed };
@@ -306,7 +305,7 @@ fn connected_subscriber_gets_all_of_one_large_command() {
     let mut back = world.login("alice");
     come_back(&mut world, &mut back, ORDERS, &Value::Null);
     world.ok(&mut alice, "private/cancel_all", json!({}));
-    // More messages than the replay buffer keeps.
+    // The replay buffer keeps fewer messages than this.
     assert_eq!(received(&mut world, &mut back).len(), 1_200);
     assert!(received(&mut world, &mut back).is_empty());
 }

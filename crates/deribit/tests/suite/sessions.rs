@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const NOT_LOGGED_IN: i64 = 10000;
 const BAD_TOKEN: i64 = 13009;
 
-/// Returns the account name that a call speaks for.
+/// Returns the name of the account for which a call is made.
 fn who(world: &mut World, session: &mut Session, params: Value) -> String {
     let reply = world.call(session, "private/get_account_summaries", params);
     match reply.code() {
@@ -90,7 +90,7 @@ fn expired_header_is_reported_only_by_private_methods() {
     let mut stale = world.by_header("Bearer stale");
     assert_eq!(who(&mut world, &mut stale, json!({"access_token": token})), "bob", "the token decides");
 
-    // A client with an expired token asks for a new one and sends the expired one along.
+    // The client sends its expired token in the header of the request for a new one.
     let query = format!("grant_type=refresh_token&refresh_token={refresh}");
     let reply = world.get(&mut stale, "public/auth", &query);
     let fresh = reply.result()["access_token"].as_str().unwrap().to_owned();
@@ -133,7 +133,7 @@ fn tokens_live_for_900_seconds() {
     assert_eq!(granted["expires_in"], 900);
     for (seconds, expected) in [(899, "alice"), (901, "13009")] {
         world.steady_ns = seconds * 1_000_000_000;
-        // A step of the wall clock revives no token and ends none.
+        // The lifetime follows the steady clock. The wall clock is set back by as much.
         world.wall_us = common::WALL_US - seconds * 1_000_000;
         let params = json!({"access_token": granted["access_token"]});
         assert_eq!(who(&mut world, &mut Session::new(), params), expected, "after {seconds} s");

@@ -1,5 +1,5 @@
-//! Order parameters: time in force, post-only, icebergs, reduce-only, `client_order_id`,
-//! `valid_until`, and which of them come back in answers.
+//! Order parameters: time in force, post-only, icebergs, reduce-only, `client_order_id` and
+//! `valid_until`, and the answers that repeat them.
 
 use crate::common;
 use crate::common::World;
@@ -261,8 +261,8 @@ fn resent_client_order_id_returns_first_order() {
     assert_eq!((id_of(&again), &again.result()["trades"]), (id.clone(), &json!([])));
     world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3000.0);
     world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3000.0);
-    // The id decides, over another connection, after the first has ended, and with other
-    // parameters.
+    // Only the id counts: a second order with it returns the first one, also over another
+    // connection and with other parameters.
     let mut elsewhere = world.login("alice");
     for more in [numbered(), json!({"client_order_id": "k-1", "amount": 9, "valid_until": 1})] {
         let again = buy(&mut world, &mut elsewhere, more);
@@ -277,7 +277,7 @@ fn resent_client_order_id_returns_first_order() {
     assert_ne!(id_of(&buy(&mut world, &mut bob, numbered())), id, "bob's numbers are his own");
     world.ok(&mut alice, "private/cancel_all", json!({}));
     assert_eq!(buy(&mut world, &mut alice, numbered()).result()["order"]["order_state"], "cancelled");
-    // After a restart only the projections are left.
+    // After a restart the venue finds the order in its projections.
     world.venue.views = Views::from_image(world.venue.views.image());
     let commands = world.venue.commands;
     assert_eq!(id_of(&buy(&mut world, &mut alice, numbered())), id);
@@ -308,7 +308,7 @@ fn expired_valid_until_never_reaches_market() {
     let id = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 2000.0);
     let commands = world.venue.commands;
     let read_ms = common::WALL_US / 1000;
-    // In time when read and late when submitted: the answer is written a millisecond later.
+    // An order must arrive before `valid_until`. The same millisecond is too late.
     for late in [read_ms - 1, read_ms] {
         let reply = buy(&mut world, &mut alice, json!({"valid_until": late}));
         assert_eq!((reply.code(), &reply.value["error"]["message"]), (13888, &json!("timed_out")), "{late}");
@@ -317,7 +317,7 @@ fn expired_valid_until_never_reaches_market() {
     }
     assert_eq!(world.venue.commands, commands);
     assert_eq!(buy(&mut world, &mut alice, json!({"valid_until": read_ms + 1})).code(), 0);
-    // The wall clock decides, whatever venue time is.
+    // `valid_until` is compared with the wall clock, not with venue time.
     world.wall_us += 3_600_000_000;
     assert_eq!(buy(&mut world, &mut alice, json!({"valid_until": read_ms + 1})).code(), 13888);
 }

@@ -1,4 +1,4 @@
-//! Typed requests: they have the checks and effects of their JSON methods.
+//! Typed requests have the same checks and effects as the JSON methods.
 
 use crate::common::{ALICE, World};
 use pitwire_deribit::codec::RpcError;
@@ -133,7 +133,7 @@ fn typed_order_is_the_json_order() {
         let id = json.result()["order"]["order_id"].as_str().expect("a text").parse().expect("a number");
         assert_eq!(record(&world, typed), record(&world, OrderId(id)), "{more}");
     }
-    // Both requests have one client order id, so they name one order.
+    // A second request with the same client order id returns the first order.
     let named = OrderRequest { client_order_id: "c-1", ..base };
     let first = enter(&mut world, &mut alice, named.clone()).expect("it is accepted");
     assert_eq!(enter(&mut world, &mut alice, named).expect("it is the first one"), first);

@@ -8,8 +8,9 @@ use pitwire_model::{
     Reject, RemainingSessions, SessionReason, Side, Ticks, TimeInForce, VenueDay, VenueNanos,
 };
 
-/// An account without limits, and one that owns 1,000 rand and a hundred shares.
+/// An account without limits.
 const HOUSE: AccountId = AccountId(0);
+/// An account with 1,000 rand and 100 shares.
 const MEMBER: AccountId = AccountId(2);
 const TODAY: VenueDay = VenueDay(20_458);
 
@@ -79,7 +80,7 @@ impl SessionFixture {
         self.engine.order(order).map(|order| order.place)
     }
 
-    /// Rand that the member has reserved, in cents.
+    /// Returns the reserved money of the member, in cents.
     fn reserved(&self) -> i128 {
         self.engine.account(MEMBER).expect("defined").balance(ZAR).reserved
     }
@@ -104,25 +105,26 @@ fn ends(events: &[Event]) -> Vec<(OrderId, CancelReason)> {
     events.iter().filter_map(end).collect()
 }
 
-/// One tick is a cent and one lot a share, so a reservation is price times lots in cents.
+/// A tick is one cent and a lot is one share, so a reservation in cents is price times lots.
 #[test]
 fn waiting_orders_reserve_like_resting_ones() {
     let mut fixture = SessionFixture::new();
     let limit = OrderType::Limit { price: Ticks(900) };
     fixture.enter(MEMBER, Side::Buy, limit, 7, TimeInForce::AnyCall);
     assert_eq!((fixture.place(fixture.order()), fixture.reserved()), (Some(Some(UndisplayedState::Parked)), 6_300));
-    // No trade yet: the reference is the start price of 1,000; a buy stop is bounded at twice that.
+    // Before the first trade the reference is the start price, 1,000. A buy stop reserves money up
+    // to twice the reference.
     fixture.enter(MEMBER, Side::Buy, OrderType::Stop { stop: Ticks(1_100) }, 3, TimeInForce::Day);
     assert_eq!((fixture.place(fixture.order()), fixture.reserved()), (Some(Some(UndisplayedState::Unelected)), 12_300));
     fixture.run(Command::Cancel { account: MEMBER, order: fixture.order() });
     assert_eq!(fixture.reserved(), 6_300);
-    // In a call the parked order rests with the same reserve. A market buy gets the same bound as
-    // the stop.
+    // In a call the parked order rests, and its reservation is the same. A market buy reserves up
+    // to the same price as the stop.
     fixture.session(Phase::IntradayCall);
     assert_eq!(fixture.reserved(), 6_300);
     fixture.enter(MEMBER, Side::Buy, OrderType::Market, 2, TimeInForce::Day);
     assert_eq!((fixture.place(fixture.order()), fixture.reserved()), (Some(Some(UndisplayedState::Unpriced)), 10_300));
-    // It trades at 1,000 with the house and pays that; the rest of its reservation comes back.
+    // The market order trades at 1,000, and the rest of its reservation is released.
     fixture.limit(Side::Sell, 2, 1_000, TimeInForce::Day);
     fixture.session(Phase::Continuous);
     assert_eq!(fixture.reserved(), 6_300);
@@ -134,20 +136,20 @@ fn waiting_orders_reserve_like_resting_ones() {
 fn waiting_buy_without_a_bound_is_refused() {
     let mut fixture = SessionFixture::new();
     fixture.session(Phase::IntradayCall);
-    // Bounded at 2,000: fifty cost the 100,000 there are, one more is too many.
+    // The highest price is 2,000. The member has 100,000, which is enough for 50 shares.
     assert_eq!(
         refusal(&fixture.enter(MEMBER, Side::Buy, OrderType::Market, 51, TimeInForce::Day)),
         Some(Reject::NotEnoughFunds)
     );
     assert_eq!(refusal(&fixture.enter(MEMBER, Side::Buy, OrderType::Market, 50, TimeInForce::Day)), None);
-    // A collar of ten percent bounds at 1,100 for every account.
+    // With a collar of 10 % the highest price is 1,100.
     let mut fixture = SessionFixture::new();
     let limits = InstrumentLimits { collar_bps: Some(1_000), ..InstrumentLimits::default() };
     fixture.run(Command::SetInstrumentLimits { instrument: NPN_ZAR, limits });
     fixture.session(Phase::IntradayCall);
     assert_eq!(refusal(&fixture.enter(MEMBER, Side::Buy, OrderType::Market, 90, TimeInForce::Day)), None);
     assert_eq!(fixture.reserved(), 99_000);
-    // There is no reference price.
+    // Without a reference price the highest price is unknown, and a limited account is refused.
     let mut image = SessionFixture::new().engine.image();
     image.markets[NPN_ZAR.0 as usize].session.static_reference = None;
     let mut fixture = SessionFixture { engine: Engine::from_image(image).expect("sound"), ..SessionFixture::new() };
@@ -176,7 +178,7 @@ fn undisplayed_orders_change_nothing_public() {
     assert_eq!((fixture.change_id(), fixture.engine.live_orders()), (before, 0));
 }
 
-/// The limit of live orders counts all waiting orders.
+/// The limit of open orders also counts parked orders and stop orders.
 #[test]
 fn parked_and_unelected_orders_count_as_open_orders() {
     let mut fixture = SessionFixture::new();
@@ -194,8 +196,7 @@ fn gtt_orders_expire_by_time_then_id_and_not_in_a_call() {
     let mut fixture = SessionFixture::new();
     fixture.session(Phase::IntradayCall);
     let now = fixture.stamper.at.0;
-    // Three of one time around one of an earlier; the second is parked for the closing call in all
-    // but its time.
+    // Three orders expire at the same time, and the third one a second earlier.
     for until in [9_000_000_000, 9_000_000_000, 8_000_000_000, 9_000_000_000] {
         let at = VenueNanos(now + until);
         fixture.limit(Side::Buy, 1, 900, TimeInForce::GoodTillTime { at });
@@ -259,13 +260,13 @@ fn missed_call_is_reported_and_not_held() {
         [Event::SessionChanged { reason: SessionReason::Missed, .. }, Event::BookChanged { .. }]
     ));
     assert_eq!(fixture.place(parked), Some(Some(UndisplayedState::Parked)));
-    // What comes while it stands joins as in a call; leaving it uncrosses nothing, so post close
-    // finds both.
+    // Orders that arrive in the missed call rest as in a call. Its end has no uncross, so both
+    // orders are still there at post close.
     fixture.limit(Side::Buy, 5, 1_001, TimeInForce::Day);
     fixture.limit(Side::Sell, 5, 1_000, TimeInForce::Day);
     let events = fixture.session(Phase::PostClose);
     assert_eq!(events.len(), 2, "SessionChanged and BookChanged: {events:?}");
-    // The call has left the schedule: another of its kind is refused.
+    // No intraday call is left in the schedule, so a further order for it is refused.
     let refused = fixture.session(Phase::Continuous);
     assert!(refused.iter().any(|event| matches!(event, Event::Uncrossed { price: Ticks(1_000), .. })), "{refused:?}");
     assert_eq!(
@@ -274,7 +275,7 @@ fn missed_call_is_reported_and_not_held() {
     );
 }
 
-/// Section 16, every pair: by an operator, and by the scheduler.
+/// Tries every pair of sessions of section 16, by an operator and by the scheduler.
 #[test]
 fn session_changes_follow_section_16() {
     use Phase::{Closed, Continuous, Deleted, HaltAndClose, Halted, Pause, ReopeningCall, VolatilityCall};
@@ -311,7 +312,7 @@ fn session_changes_follow_section_16() {
     assert_eq!(refusal(&fixture.run(change)), Some(Reject::UnknownInstrument));
 }
 
-/// The end of a call that a quarantine interrupted is deferred to the next call.
+/// Orders for the interrupted call are cancelled when the next session begins.
 #[test]
 fn quarantine_in_a_call_defers_its_end() {
     let mut fixture = SessionFixture::new();
@@ -328,7 +329,7 @@ fn quarantine_in_a_call_defers_its_end() {
     assert_eq!(fixture.place(for_any), Some(Some(UndisplayedState::Parked)));
 }
 
-/// The oldest order of a price trades first, although it was parked in between.
+/// An order that was parked keeps its priority by time of entry.
 #[test]
 fn injected_order_returns_to_its_place_in_time() {
     let mut fixture = SessionFixture::new();

@@ -1,5 +1,5 @@
-//! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. The
-//! expected values of a row come from the order rules, not from a run of the engine.
+//! Tables of order terms: post-only, fill or kill, icebergs, self-match prevention. The expected
+//! values were derived from the order rules by hand, not copied from a run of the engine.
 //! `common/engines.rs` explains the rows.
 
 use crate::common::rows::{EnginePair, check};
@@ -60,7 +60,7 @@ fn post_only_and_display_need_an_order_that_may_rest() {
     );
 }
 
-/// The public sees the price at which it rests.
+/// The event `Accepted` has the price at which the order rests.
 #[test]
 fn repriced_order_is_accepted_at_its_final_price() {
     let mut engines = EnginePair::new(100, 1_000_000);
@@ -132,7 +132,7 @@ fn killed_fill_or_kill_order_changes_no_book() {
 
 #[test]
 fn fill_or_kill_skips_orders_blocked_by_self_match_prevention() {
-    // own order first, or between others
+    // The own order is first in the queue, or between orders of others.
     const OWN_FIRST: &str = "a sell 3@100 guarded, b sell 5@100 by 1";
     const OWN_SECOND: &str = "a sell 5@100 by 1, b sell 3@100 guarded, c sell 5@101 by 1";
     const HIDING: &str = "a sell 6@100 by 1 show 2, b sell 3@100 guarded, c sell 5@100 by 1";
@@ -261,7 +261,7 @@ fn account_setting_applies_without_an_order_setting() {
         set account 0 takes both, a sell 3@100 guarded     | x buy 3@100 guarded takes none     | a 3@100 | - | -");
 }
 
-/// An amend asks the account, whatever the order itself said when it came.
+/// An amend uses the self-match mode of the account. The mode of the order at its entry is ignored.
 #[test]
 fn crossing_amend_is_subject_to_self_match_prevention() {
     const BOTH_SIDES: &str = "a sell 3@105 guarded, b buy 4@100 guarded takes none";
@@ -272,7 +272,8 @@ fn crossing_amend_is_subject_to_self_match_prevention() {
         set account 0 takes none, {BOTH_SIDES} | amend b 4@105 | b requeues 4, a 3@105 | b 1@105 | -"));
 }
 
-/// Which events, in which order, when both go: the resting order, its level, then the incoming one.
+/// The events come in this order: cancel of the resting order, its level, cancel of the incoming
+/// order.
 #[test]
 fn cancel_both_emits_the_level_between_the_cancels() {
     let mut engines = EnginePair::new(100, 1_000_000);
@@ -299,7 +300,7 @@ fn cancel_both_emits_the_level_between_the_cancels() {
     };
 }
 
-/// Returns the events of a market order whose only counterparty belongs to its group.
+/// Returns the events of a market order. The book has one order, of the same account.
 fn met_own_order(mode: SelfMatch) -> Vec<Event> {
     let mut engines = EnginePair::new(100, 1_000_000);
     engines.run("a sell 3@100 guarded");
@@ -312,7 +313,7 @@ fn met_own_order(mode: SelfMatch) -> Vec<Event> {
     }))
 }
 
-/// Without a trade or a cancel, the public sees nothing and the change number stays.
+/// The book is unchanged, so there is no public event and no new change number.
 #[test]
 fn order_stopped_at_once_by_self_match_changes_nothing_public() {
     let events = met_own_order(SelfMatch::CancelIncoming);
@@ -321,8 +322,8 @@ fn order_stopped_at_once_by_self_match_changes_nothing_public() {
     };
 }
 
-/// Nothing traded and nothing rests, but a price the public saw is gone: that is a change, and it
-/// is numbered.
+/// No order traded and none rests, but a public price level is gone. This is a numbered change of
+/// the book.
 #[test]
 fn self_match_cancel_without_a_trade_changes_the_book() {
     let events = met_own_order(SelfMatch::CancelResting);

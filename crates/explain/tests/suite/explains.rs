@@ -9,7 +9,8 @@ use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched, read};
 use serde_json::{Value, json};
 
-/// Follows a played scenario. The question names an order by its entry, or a command by its number.
+/// Records the commands of a scenario. A question names an order by its entry, or a command by its
+/// number.
 #[derive(Default)]
 struct CommandLog {
     image: EngineImage,
@@ -215,7 +216,8 @@ fn expiry_names_its_cause() {
     }
 }
 
-/// Case U4 of the specification: buys and sells at each candidate price, and the deciding step.
+/// Case U4 of the specification. The note has the quantities at each candidate price and the step
+/// that decided.
 #[test]
 fn uncross_gives_candidates_and_deciding_step() {
     let steps = json!([
@@ -227,8 +229,8 @@ fn uncross_gives_candidates_and_deciding_step() {
         session("continuous")
     ]);
     let looker = watch(&json!({"last_price": 100}), &steps);
-    // At 99: 80 against 40. At 100: 80 against 40. At 101: 50 against 60. The largest volume, 50,
-    // trades at 101 only.
+    // Buys and sells are 80 and 40 at 99, 80 and 40 at 100, and 50 and 60 at 101. The largest
+    // volume is 50, at 101 only.
     let last = looker.log.last().expect("a log").0.seq;
     let notes = looker.ask(Question::At { seq: last, instrument: None });
     let note = notes.iter().find(|note| note.what == "uncross").expect("an uncross");
@@ -242,7 +244,7 @@ fn uncross_gives_candidates_and_deciding_step() {
         ])
     );
     assert_eq!(note.numbers["reference"], json!(100));
-    // The effect on an order that did not trade.
+    // An order that did not trade has a note about the uncross as well.
     let notes = looker.ask(Question::Order(looker.order(1)));
     assert_eq!(notes.iter().map(|note| note.what).collect::<Vec<_>>(), ["accepted", "uncross", "rests"]);
     assert!(notes[1].text.ends_with("this order's limit does not reach 101"), "{}", notes[1].text);
@@ -382,8 +384,8 @@ fn stranger(id: &str, side: &str, qty: u64, price: i64, mes: u64) -> Value {
     json!({"op": "enter", "id": id, "side": side, "type": "hidden", "qty": qty, "price": price, "mes": mes})
 }
 
-/// Returns a scenario and the same scenario in which hidden orders of others are refused. All
-/// numbers stay equal.
+/// Returns the scenario with hidden orders of others that are refused. The orders keep their
+/// numbers.
 fn without(steps: &[Value]) -> Vec<Value> {
     let is_stranger = |step: &Value| step["id"].as_str().is_some_and(|id| id.starts_with('X'));
     steps
@@ -431,7 +433,7 @@ fn hidden_orders_of_others_do_not_change_an_explanation() {
     }
 }
 
-/// The same for random markets with visible, iceberg, hidden and immediate own orders, and calls.
+/// Random markets have visible, iceberg, hidden and immediate orders of the member, and calls.
 #[test]
 fn random_markets_reveal_no_hidden_orders() {
     let mut random = SplitMix64::new(11);
@@ -487,7 +489,7 @@ fn member_sees_only_own_orders_and_no_foreign_sizes() {
     assert_eq!(behind.last().expect("a note").numbers["before_lots"], json!(3));
     let whole = looker.ask(Question::Order(looker.order(2)));
     assert_eq!(whole.last().expect("a note").numbers["before_lots"], json!(15));
-    // Neither an own order nor a command.
+    // A stranger gets no notes, neither about an order nor about a command.
     let stranger = Viewer::Member(pitwire_model::AccountId(u32::MAX));
     for question in [Question::Order(looker.order(1)), Question::At { seq: looker.log[1].0.seq, instrument: None }] {
         assert_eq!(looker.explain(question, stranger), []);
@@ -556,7 +558,7 @@ fn self_match_names_the_other_order_and_the_mode() {
         let resting = of(limit("S1", "sell", 5, 100), account);
         json!([resting, of(limit("B1", "buy", 5, 100), account)])
     };
-    // Account, the entry that leaves, the entry that it would have met.
+    // Each row has the account, the entry that is cancelled, and the entry that it would have met.
     for (account, n, other, mode) in [
         ("A", 1, 0, "cancel_incoming"),
         ("B", 0, 1, "cancel_both"),
@@ -570,7 +572,7 @@ fn self_match_names_the_other_order_and_the_mode() {
         assert_eq!((&note.numbers["mode"], &note.numbers["with"]), (&json!(mode), &json!(other)), "{account} {n}");
         assert!(note.text.contains(&format!("order {other}")) && note.text.contains(mode), "{note:?}");
     }
-    // Orders of two accounts with one key: the note does not name the other member's order.
+    // Two accounts share a self-match key. The note does not name the order of the other account.
     let keyed = |step: Value, account: &str| with(of(step, account), &json!({"smp_key": "7"}));
     let steps = json!([keyed(limit("S1", "sell", 5, 100), "A"), keyed(limit("B1", "buy", 5, 100), "C")]);
     let notes = watch(&modes, &steps).notes_for_owner(0);

@@ -1,12 +1,12 @@
-//! However a stream is cut, the reader finds what the reference implementation finds, with every
-//! instruction set.
+//! The reader finds the same objects as the reference implementation, for any division of the
+//! stream into chunks and with every instruction set.
 
 use crate::support::*;
 use pitwire_random::SplitMix64;
 
 const STREAMS: usize = 3_000;
 
-/// Correct and incorrect objects.
+/// Valid and invalid objects.
 const OBJECTS: &[&str] = &[
     r#"{"ev":"T","sym":"AAPL","i":"52983525029461","x":4,"p":114.125,"s":100,"c":[37],"t":1606487400000,"z":3}"#,
     r#"{"ev":"T","sym":"F","p":1}"#,
@@ -127,7 +127,7 @@ fn every_cut_of_any_stream_gives_the_same_objects() {
     }
 }
 
-/// Makes a trade of 64 bytes or more, as the batch scan accepts it.
+/// Returns a trade of at least 64 bytes, which the batch scan accepts.
 fn trade(random: &mut SplitMix64) -> String {
     let symbol: String = (0..random.index(10)).map(|_| char::from(random.pick(b"ABCDEFGHIJ."))).collect();
     let (number, price) = (random.index(1_000_000_000), random.index(100_000));
@@ -140,8 +140,8 @@ fn trades(random: &mut SplitMix64, count: usize) -> String {
     format!("[{}]", trades.join(","))
 }
 
-/// Uniform objects with one difference anywhere, in many small frames and in one frame longer than
-/// a batch.
+/// The stream has uniform objects and at most one change. Its frames are small, or longer than a
+/// batch.
 #[test]
 fn one_difference_among_uniform_objects_is_noticed() {
     let seed = test_seed();
@@ -158,7 +158,7 @@ fn one_difference_among_uniform_objects_is_noticed() {
         }
         let at = random.index(stream.len() + 1);
         match random.index(4) {
-            // The difference may hit a frame header, and then the stream usually ends there.
+            // The change may damage a frame header. The stream then usually ends there.
             0 => drop(stream.splice(at..at, random.pick(PIECES).iter().copied())),
             1 if at < stream.len() => stream[at] = random.pick(PIECES)[0],
             2 if at < stream.len() => stream[at] ^= 1 << random.index(8),
@@ -170,7 +170,7 @@ fn one_difference_among_uniform_objects_is_noticed() {
     }
 }
 
-/// The difference is inside the payload, so that everything behind it is read too.
+/// The wrong byte is inside a payload, so the reader continues with the next messages.
 #[test]
 fn a_wrong_byte_in_a_message_affects_no_other() {
     let seed = test_seed();
@@ -222,7 +222,7 @@ fn an_object_may_be_cut_at_every_byte() {
     }
 }
 
-/// Objects of each length, so that they end at each bit of a block.
+/// The lengths let an object end at every position of a block of the scan.
 #[test]
 fn objects_of_every_length_are_found() {
     for length in 0..200 {

@@ -69,7 +69,7 @@ fn busted(seq: u64, price: i64, lots: u64) -> Event {
 
 type Figures = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>, u64, u128, u64);
 
-/// Open, high, low, last, VWAP, volume, turnover, trades.
+/// Statistics of a day: open, high, low, last, VWAP, volume, turnover, trades.
 fn figures(views: &Views) -> Figures {
     let day = &views.session(MARKET).expect("a session").day;
     let price = |ticks: Option<Ticks>| ticks.map(|ticks| ticks.0);

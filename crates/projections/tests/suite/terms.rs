@@ -1,5 +1,5 @@
-//! Order terms, kills, closings and busts as members and operators see them later. The events come
-//!       from the engine.
+//! The records of order terms, kills, closings and busts that members and operators read later. The
+//! events come from the engine.
 
 use pitwire_engine::Engine;
 use pitwire_fixtures::share;
@@ -93,7 +93,7 @@ fn order_keeps_its_terms_and_its_moved_price() {
     };
     venue.apply(Command::Amend(amend));
     assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).price()), (Some(Lots(3)), Ticks(103)));
-    // A reduction without a display quantity keeps the old one.
+    // A reduction that names no display quantity keeps the one of the order.
     venue.apply(Command::Amend(Amend { lots: Lots(5), display: None, ..amend }));
     assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).lots), (Some(Lots(3)), Lots(5)));
     // The iceberg trades part by part, and its record counts all parts.
@@ -188,7 +188,7 @@ fn record_keeps_its_number_when_older_ones_are_forgotten() {
     let mut image = venue.views.image();
     let book = &mut image.accounts[0];
     let (order, trade) = (book.orders[0].clone(), book.trades[0].clone());
-    // As full as a book can be. These orders and trades have numbers below any of the venue's.
+    // The account's book keeps no more closed orders and trades than these.
     book.closed = (0..AccountBook::CLOSED_ORDERS as u64).map(|id| OrderId(1_000_000 + id)).collect();
     book.orders = book.closed.iter().map(|id| OrderRecord { id: *id, ..order.clone() }).collect();
     book.trades = (0..AccountBook::TRADES as u64)

@@ -1,5 +1,5 @@
-//! The server's session against a client of rustls, without a socket: handshakes complete and byte
-//! by byte, data both ways, alerts, tickets; certificates from files and issued ones.
+//! The server's session with a client of rustls, without a socket: handshakes at once and byte by
+//! byte, data in both directions, alerts, tickets, and certificates from files and issued ones.
 
 use pitwire_random::SplitMix64;
 use std::io::{Read, Write};
@@ -49,7 +49,7 @@ impl Pair {
         Pair { client, server, step, received: Vec::new() }
     }
 
-    /// Moves bytes until neither side has any more for the other.
+    /// Moves bytes between the two sides until none is left.
     fn run(&mut self) {
         loop {
             let mut sent = Vec::new();
@@ -126,7 +126,7 @@ fn both_sides_may_end_their_data() {
     pair.client.send_close_notify();
     pair.run();
     assert_eq!((&pair.received[..], pair.server.is_ended()), (&b"last"[..], true));
-    // Half closed: the answer still goes out.
+    // The client has ended its data, and the server can still send the answer.
     let mut out = Vec::new();
     pair.server.seal(b"answer", &mut out).unwrap();
     pair.server.end(&mut out).unwrap();
@@ -146,7 +146,7 @@ fn invalid_tls_ends_with_an_alert() {
         // Type 21 is an alert.
         assert_eq!(out.first(), Some(&21), "{fault}");
     }
-    // The same byte by byte, and with calls on a session that has failed.
+    // The bytes come one at a time, and the session is used after it has failed.
     for noise in [&[0x16, 3, 1, 0, 4, 1, 2, 3, 4][..], &[0x16, 3, 1, 0, 9, 1, 0, 0, 5, 1, 2, 3, 4, 5]] {
         let mut session = Session::new(&server).unwrap();
         for byte in noise {
@@ -170,7 +170,7 @@ fn reconnecting_client_resumes_its_session() {
     }
 }
 
-/// A certificate is valid for its names and no others, and by this authority alone.
+/// A client that trusts the authority accepts the certificate for its names only.
 #[test]
 fn issued_certificate_is_valid_for_its_names_only() {
     let (server, authority) = made();
@@ -224,8 +224,7 @@ fn unusable_input_is_named() {
     assert!(matches!(outcome(garbled, &key), CertificateError::Certificate(_)));
 }
 
-/// Damaged bytes from a client cause an error or nothing, never a panic. No more than one record is
-/// stored.
+/// Damaged bytes cause at most an error, never a panic, and the session stores at most one record.
 #[test]
 fn damaged_bytes_never_panic_a_server() {
     let (server, authority) = made();
