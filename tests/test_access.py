@@ -35,6 +35,7 @@ def error_of(reply: Reply) -> dict[str, object]:
 # Hosts and pages
 
 
+@pytest.mark.attack("name rebound to the address of the venue")
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "192.0.2.1:8080", "127.0.0.1.evil.example"])
 @pytest.mark.parametrize("path", [PUBLIC, SUMMARY, "/", "/healthz", "/ws/api/v2"])
 def test_foreign_host_is_refused_by_name(venue: Venue, host: str, path: str) -> None:
@@ -48,6 +49,7 @@ def test_own_host_names_are_accepted(venue: Venue, host: str) -> None:
     assert Http(venue.address).get(PUBLIC, {"Host": host}).status == 200
 
 
+@pytest.mark.attack("web page of another origin")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -218,6 +220,7 @@ def test_close_without_reading_is_a_close(venue: Venue) -> None:
 # Starts
 
 
+@pytest.mark.attack("several starts at once")
 def test_one_of_several_concurrent_starts_serves_and_the_others_name_the_cause(data: Path) -> None:
     data.parent.mkdir(parents=True, exist_ok=True)
     options = ["up", "--data", data, "--http", "127.0.0.1:0", "--ready-file"]

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from rpc import Http, RpcError, Ws, until
+from rpc import Http, RpcError, Ws, now_ms, until
+from test_access import SteppedClock
 from venue import BINARY, DEMO_A, DEMO_B, OPERATOR, TOP, Credentials, Venue
 from websockets.exceptions import ConnectionClosed
 
@@ -104,6 +105,54 @@ def test_failed_logins_are_slowed_counted_and_logged(data: Path) -> None:
         until(lambda: "login failed" in venue.log_file.read_text(), "a log line")
         # The allowance comes back.
         until(lambda: login_code(venue, DEMO_B) == 0, "a later login")
+
+
+def demo_grant(scope: str) -> dict[str, object]:
+    grant = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
+    return grant | {"scope": scope}
+
+
+def token_code(venue: Venue, granted: dict[str, str]) -> int:
+    """Zero, or the code with which a request with the access token is refused."""
+    bearer = {"Authorization": f"Bearer {granted['access_token']}"}
+    answer = Http(venue.address).get("/api/v2/private/get_open_orders", bearer).json()
+    code: int = answer.get("error", {}).get("code", 0)
+    return code
+
+
+@pytest.mark.attack("stolen refresh token")
+def test_refresh_token_that_comes_twice_ends_its_login(data: Path) -> None:
+    with Venue(data, extra=quiet(data)) as venue, Ws(venue.ws_url) as member, Ws(venue.ws_url) as thief:
+        first = member.result("public/auth", demo_grant("session:own"))
+        refresh = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
+        second = member.result("public/auth", refresh)
+        assert token_code(venue, second) == 0
+        assert thief.call("public/auth", refresh)["error"]["code"] == UNAUTHORIZED
+        assert is_closed(member)
+        assert [token_code(venue, granted) for granted in (first, second)] == [UNAUTHORIZED, UNAUTHORIZED]
+
+
+@pytest.mark.attack("session left open on another machine")
+def test_logout_ends_the_other_connections_of_the_session(data: Path) -> None:
+    with Venue(data, extra=quiet(data)) as venue, Ws(venue.ws_url) as here, Ws(venue.ws_url) as there:
+        there.result("public/auth", demo_grant("session:own"))
+        here.result("public/auth", demo_grant("session:own"))
+        here.post("private/logout", {"invalidate_token": True})
+        assert is_closed(there)
+
+
+@pytest.mark.attack("expired token and a clock set back")
+def test_expired_token_stays_expired_when_the_clock_steps_back(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SteppedClock(tmp_path, monkeypatch)
+    with Venue(data, extra=quiet(data)) as venue:
+        http = Http(venue.address)
+        granted = http.result("public/auth", demo_grant("expires:1"))
+        until(lambda: token_code(venue, granted) == UNAUTHORIZED, "the token expires")
+        clock.step(-3600)
+        assert http.result("public/get_time") < now_ms() - 3_500_000, "the step is seen"
+        assert token_code(venue, granted) == UNAUTHORIZED
 
 
 # Inside of a network namespace whose only address besides loopback is 10.77.0.1.

@@ -164,6 +164,7 @@ def test_an_expired_token_is_refused_everywhere_and_its_refresh_token_is_not(ven
     assert code(ws.call("public/auth", again)) == UNAUTHORIZED, "a refresh token works once"
 
 
+@pytest.mark.attack("image or link with a token in its URL")
 def test_a_token_in_a_url_changes_nothing(venue: Venue, ws: Ws) -> None:
     token, http = ws.login(DEMO_A)["access_token"], Http(venue.address)
     order = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 100}
@@ -182,6 +183,7 @@ def test_a_token_in_a_url_changes_nothing(venue: Venue, ws: Ws) -> None:
         assert ws.result("private/cancel", {"order_id": entered})["order_state"] == "cancelled"
 
 
+@pytest.mark.attack("name that occurs twice in a request")
 def test_a_name_that_occurs_twice_is_refused(venue: Venue, ws: Ws) -> None:
     http = Http(venue.address)
     ws.login(DEMO_A)
