@@ -232,6 +232,15 @@ fn check(output: &Output, records: u32, end: &str) {
     }
 }
 
+/// Checks that the reader in C refuses a ring without a crash.
+fn check_refused(path: &Path, number: usize) {
+    let output = start("C", path.to_str().unwrap(), Stdio::null()).wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
+    assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
+    assert_eq!(summary(&output)["end"], "failed", "case {number}");
+}
+
 /// Checks that each reader reads a ring whole and in order.
 fn read_whole(name: &str, open: fn(&str) -> Ring) {
     for language in ["C", "Python"] {
@@ -280,11 +289,7 @@ fn hostile_references_are_refused_without_a_crash() {
         let mut case = whole.clone();
         case[at..at + bytes.len()].copy_from_slice(&bytes);
         fs::write(&path, case).unwrap();
-        let output = start("C", path.to_str().unwrap(), Stdio::null()).wait_with_output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
-        assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
-        assert_eq!(summary(&output)["end"], "failed", "case {number}");
+        check_refused(&path, number);
         let example = top().join("clients/python/pitwire_shard.py");
         let output = Command::new("python3").arg(example).arg(&path).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
@@ -364,11 +369,7 @@ fn hostile_rings_are_refused_without_a_crash() {
     let path = ring.path.with_extension("damaged");
     for (number, case) in cases.iter().enumerate() {
         fs::write(&path, case).unwrap();
-        let output = start("C", path.to_str().unwrap(), Stdio::null()).wait_with_output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
-        assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
-        assert_eq!(summary(&output)["end"], "failed", "case {number}");
+        check_refused(&path, number);
     }
     let mut program =
         String::from("import sys; sys.path.insert(0, sys.argv[1]); import pitwire_shard\nfor name in sys.argv[2:]:\n");
