@@ -109,7 +109,11 @@ def test_refused_address_is_shown_without_its_password(tmp_path: Path, tries: Ca
     buses = [f"me:{SECRET}@h:4222", f"nats:me:{SECRET}@h", f"http://me:{SECRET}@h", f"nats://me:{SECRET}/x@h"]
     feed = f"ws://me:{SECRET}@127.0.0.1:1/feed"
     commands = [[*publish, bus] for bus in [*buses, f"nats://me:{SECRET}@h:port"]]
-    commands += [["split", feed], ["load", feed], ["tape", "record", feed, str(tmp_path / "recorded")]]
+    commands += [
+        ["split", feed, "--workers", "2"],
+        ["load", feed],
+        ["tape", "record", feed, str(tmp_path / "recorded")],
+    ]
     commands += [["trade", "orders", "--url", feed], ["relay", feed, "--faults", "random"]]
     for command in commands:
         ended = subprocess.run(
@@ -347,8 +351,28 @@ def test_trade_lists_more_orders_than_16_mib() -> None:
 @pytest.mark.attack("server that breaks the WebSocket protocol")
 @pytest.mark.parametrize(
     "frame",
-    [b"\x81\x80\0\0\0\0", b"\xf1\x01x", b"\x83\x01x", b"\x09\x01x", b"\x81\xff" + b"\xff" * 8],
-    ids=["masked", "reserved bits", "unknown kind", "fragmented ping", "endless"],
+    [
+        b"\x81\x80\0\0\0\0",
+        b"\xf1\x01x",
+        b"\x83\x01x",
+        b"\x09\x01x",
+        b"\x81\xff" + b"\xff" * 8,
+        b"\x80\x01x",
+        b"\x81\x7e\0\x01x",
+        b"\x88\x01x",
+        b"\x88\x02\x03\xe7",
+    ],
+    ids=[
+        "masked",
+        "reserved bits",
+        "unknown kind",
+        "fragmented ping",
+        "endless",
+        "continuation of nothing",
+        "long length",
+        "half a close code",
+        "close code 999",
+    ],
 )
 def test_load_ends_with_its_own_code_on_a_protocol_violation(frame: bytes) -> None:
     def attend(client: socket.socket) -> None:
