@@ -22,6 +22,9 @@ use crate::timers::{Timer, Timers};
 
 /// Longest wait for the venue's handshake, and for an answer to a login, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Time between two pings over the shared connections, in nanoseconds. The venue closes a
+/// connection that is silent for 10 minutes.
+const PING_NS: u64 = 120_000_000_000;
 const SHORTEST_PAUSE_NS: u64 = 50_000_000;
 const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 /// Requests of one client without an answer. Further ones wait, so that a client that does not
@@ -88,6 +91,7 @@ impl<R> Edge<R> {
     pub fn new(venue: Upstream, connections_max: usize, rate: Option<Rate>, ready: R) -> Self {
         let mut timers = Timers::default();
         timers.set(0, Timer::OpenUplinks);
+        timers.set(PING_NS, Timer::Ping);
         Edge {
             ready: Some(ready),
             connections_max,
@@ -305,6 +309,14 @@ impl<R> Edge<R> {
         }
     }
 
+    /// Keeps the shared connections open while no client sends a request.
+    fn ping(&mut self, notices: &mut Notices) {
+        self.timers.set(self.now_ns + PING_NS, Timer::Ping);
+        if let Err((link, cause)) = self.links.ping_uplinks(notices) {
+            self.lose(link, &cause, notices);
+        }
+    }
+
     fn note_opened(&mut self, role: LinkRole) {
         if role == LinkRole::Uplink && self.links.is_venue_there() {
             info!("connected to the venue");
@@ -462,6 +474,7 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
         while let Some(timer) = self.timers.pop(now_ns) {
             match timer {
                 Timer::OpenUplinks => self.open_uplinks(notices),
+                Timer::Ping => self.ping(notices),
                 Timer::Handshake(link) if self.links.is_open(link) => {}
                 Timer::Handshake(link) => self.lose(link, "the venue does not answer the WebSocket handshake", notices),
                 Timer::Answer(number) => self.give_up(number, notices),

@@ -79,6 +79,14 @@ impl Link {
         Ok(())
     }
 
+    /// Sends a ping, which counts as activity.
+    ///
+    /// # Errors
+    /// The machine has no random numbers.
+    pub fn ping(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        if self.is_open() { write(self.tls.as_deref_mut(), Opcode::Ping, b"", out) } else { Ok(()) }
+    }
+
     /// Acts on received bytes, and passes each text to `take`.
     ///
     /// # Errors
@@ -210,11 +218,17 @@ mod tests {
         assert!(link.is_open());
         assert_eq!(texts, ["one", "two"]);
         link.send("second".into(), &mut out).unwrap();
+        link.ping(&mut out).unwrap();
         venue.take(&mut out);
         // What waited leaves first. A client's frames are masked.
         let mut decoder = Decoder::new(MessageLimits::default());
         let mut at = 0;
-        for expected in [IncomingMessage::Text("first"), IncomingMessage::Pong, IncomingMessage::Text("second")] {
+        for expected in [
+            IncomingMessage::Text("first"),
+            IncomingMessage::Pong,
+            IncomingMessage::Text("second"),
+            IncomingMessage::Ping(b""),
+        ] {
             let (used, message) = decoder.decode(&venue.plain[at..]).unwrap();
             assert_eq!(message, Some(expected));
             at += used;

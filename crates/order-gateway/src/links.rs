@@ -113,6 +113,23 @@ impl Links {
         Ok(())
     }
 
+    /// Pings the venue over the shared connections.
+    ///
+    /// # Errors
+    /// The connection that cannot be used any more, and why.
+    pub fn ping_uplinks(&mut self, notices: &mut Notices) -> Result<(), (ConnectionId, String)> {
+        let ids = self.uplinks.map(|Uplinks { requests, logins }| [requests, logins]);
+        for id in ids.into_iter().flatten() {
+            let Some((link, _)) = self.links.get_mut(&id) else { continue };
+            let mut out = Vec::new();
+            link.ping(&mut out).map_err(|cause| (id, cause))?;
+            if !out.is_empty() {
+                notices.reply_bytes(id, &out);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a connection out, to act on its input.
     pub fn take(&mut self, id: ConnectionId) -> Option<(Link, LinkRole)> {
         self.links.remove(&id)

@@ -10,6 +10,8 @@ use pitwire_net::ConnectionId;
 pub(crate) enum Timer {
     /// Open the shared connections to the venue.
     OpenUplinks,
+    /// Ping the venue over the shared connections.
+    Ping,
     /// The handshake of this connection to the venue has to be done.
     Handshake(ConnectionId),
     /// The request with this number has to be answered.
