@@ -22,8 +22,8 @@ use crate::timers::{Timer, Timers};
 
 /// Longest wait for the venue's handshake, and for an answer to a login, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// Time between two pings over the shared connections, in nanoseconds. The venue closes a
-/// connection that is silent for 10 minutes.
+/// Time between two pings over each connection to the venue, in nanoseconds. The venue closes one
+/// that is silent for 10 minutes.
 const PING_NS: u64 = 120_000_000_000;
 const SHORTEST_PAUSE_NS: u64 = 50_000_000;
 const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
@@ -309,10 +309,10 @@ impl<R> Edge<R> {
         }
     }
 
-    /// Keeps the shared connections open while no client sends a request.
+    /// Keeps the connections to the venue open while no client sends a request.
     fn ping(&mut self, notices: &mut Notices) {
         self.timers.set(self.now_ns + PING_NS, Timer::Ping);
-        if let Err((link, cause)) = self.links.ping_uplinks(notices) {
+        if let Err((link, cause)) = self.links.ping(notices) {
             self.lose(link, &cause, notices);
         }
     }

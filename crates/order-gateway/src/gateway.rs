@@ -18,8 +18,6 @@ use crate::throttle::Rate;
 const UNREAD_NS: u64 = 10_000_000_000;
 /// Bytes that wait for all clients. Above it, the clients with the most unread bytes are closed.
 const OUTBOX_BYTES: usize = 256 << 20;
-/// A client may be silent for as long as it likes: about 146 years.
-const IDLE_NS: u64 = 1 << 62;
 
 /// Settings of a gateway.
 pub struct GatewayOptions {
@@ -59,13 +57,8 @@ impl OrderGateway {
             })
         };
         let edge = Edge::new(venue, options.connections_max, options.rate, ready);
-        let limits = Limits {
-            idle_ns: IDLE_NS,
-            unread_ns: UNREAD_NS,
-            outbox_bytes: OUTBOX_BYTES,
-            hosts: options.hosts,
-            ..Limits::default()
-        };
+        let limits =
+            Limits { unread_ns: UNREAD_NS, outbox_bytes: OUTBOX_BYTES, hosts: options.hosts, ..Limits::default() };
         let server = Server::new(edge, listener, stop, SystemClock::start())?.with_limits(limits)?;
         let figures = server.run().map(|edge| edge.figures);
         figures.map_err(|error| failure.unwrap_or_else(|| error.into()))

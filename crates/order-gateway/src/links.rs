@@ -113,18 +113,16 @@ impl Links {
         Ok(())
     }
 
-    /// Pings the venue over the shared connections.
+    /// Pings the venue over all connections.
     ///
     /// # Errors
     /// The connection that cannot be used any more, and why.
-    pub fn ping_uplinks(&mut self, notices: &mut Notices) -> Result<(), (ConnectionId, String)> {
-        let ids = self.uplinks.map(|Uplinks { requests, logins }| [requests, logins]);
-        for id in ids.into_iter().flatten() {
-            let Some((link, _)) = self.links.get_mut(&id) else { continue };
+    pub fn ping(&mut self, notices: &mut Notices) -> Result<(), (ConnectionId, String)> {
+        for (id, (link, _)) in &mut self.links {
             let mut out = Vec::new();
-            link.ping(&mut out).map_err(|cause| (id, cause))?;
+            link.ping(&mut out).map_err(|cause| (*id, cause))?;
             if !out.is_empty() {
-                notices.reply_bytes(id, &out);
+                notices.reply_bytes(*id, &out);
             }
         }
         Ok(())

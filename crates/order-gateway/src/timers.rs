@@ -10,7 +10,7 @@ use pitwire_net::ConnectionId;
 pub(crate) enum Timer {
     /// Open the shared connections to the venue.
     OpenUplinks,
-    /// Ping the venue over the shared connections.
+    /// Ping the venue over all connections.
     Ping,
     /// The handshake of this connection to the venue has to be done.
     Handshake(ConnectionId),
