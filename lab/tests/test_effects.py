@@ -99,6 +99,14 @@ def test_a_rate_is_sustained_if_the_reference_receiver_is_as_late() -> None:
     ]
 
 
+def test_a_rate_that_the_feed_does_not_keep_is_not_sustained() -> None:
+    """Its reference receiver is as late as the connectors, so twice its p99 allows anything."""
+    rates = [loaded(10, 0.5, reference_p99_ms=0.4), loaded(100, 300, reference_p99_ms=200)]
+    rates[1].reference.quantiles[0.5] = 65e6
+    reason = "the feed is the limit: the reference receiver is at 65.0 ms"
+    assert effects.saturation(rates, floor_p99_ns=0) == [effects.Saturation("a", 10, 100, reason)]
+
+
 def test_a_growing_queue_is_one_that_doubles_above_a_millisecond() -> None:
     index = np.repeat(np.arange(30), 10)
     assert costs.grows(Run(0, "a", np.linspace(1e5, 5e6, 300), index))
@@ -137,6 +145,10 @@ def test_batches_a_factor_and_a_subject_appear_in_report_and_page(run_study: Run
     path = page.write([page.Source(found, results.path, "make it")], tmp_path / "docs", "collected", "A collection")
     text = path.read_text()
     assert "0 of 1,440 messages were lost" in text
+    flags = next(line for line in text.splitlines() if line.startswith("| burst | "))
+    late = sum(any(x.startswith("the feed was") for x in r.reasons) for r in found.records if "burst" in r.id)
+    assert flags.split(" | ")[1] == str(sum("burst" in r.id for r in found.records))
+    assert flags.split(" | ")[4] == str(late)
     assert "Goal at 200 messages a second: the median of a is at most " in text
     assert "A subscription by message" in text
     assert "make it\nlab/.venv/bin/lab page lab/studies/test.toml --name collected" in text

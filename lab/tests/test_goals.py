@@ -99,3 +99,11 @@ def test_nothing_is_found_without_a_subject_or_with_one_block() -> None:
     assert goals.find("absent", {}, [one], []) == []
     one.blocks = [0]
     assert goals.find("ours", {}, [one], []) == []
+
+
+def test_batches_are_not_judged_by_the_constant_rates() -> None:
+    """Their rate is an average, so a rate that was not sustained says nothing about them."""
+    rows = [table({"fast": 1e4, "ours": 1e4}, batch_ns={"fast": 1e7, "ours": 1e7})]
+    assert [goal.sustained for goal in goals.find("ours", {}, rows, [Saturation("ours", None, 5_000, "late")])] == [
+        True
+    ]

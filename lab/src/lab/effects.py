@@ -135,12 +135,20 @@ def effect(connector: str, before: Sequence[float], after: Sequence[float], seed
     )
 
 
+def is_feed_limited(table: Any) -> bool:
+    """Whether the feed did not keep the schedule of a table that is not in batches."""
+    if table.settings.get("batch") or table.reference is None:
+        return False
+    return bool(table.reference.quantiles.get(0.5, 0.0) > MOST_P99_NS)
+
+
 def saturation(tables: Sequence[Any], floor_p99_ns: float) -> list[Saturation]:
     """For each connector the highest rate without loss, growing queue or a p99 above the limit.
 
     The limit is a millisecond, twice the noise floor or twice the p99 of the reference receiver at
     the same rate, whichever is largest. `tables` are the result of `load_group`. A higher rate
-    counts only if every lower one is sustained.
+    counts only if every lower one is sustained. A rate at which the median of the reference
+    receiver is above a millisecond tests no connector, because the feed does not keep its schedule.
     """
     found: dict[str, Saturation] = {}
     for table in tables:
@@ -155,7 +163,9 @@ def saturation(tables: Sequence[Any], floor_p99_ns: float) -> list[Saturation]:
             level = levels[cost.connector]
             top = max((q for q in level.quantiles if q <= 0.99), default=None)
             reason = ""
-            if cost.missing:
+            if is_feed_limited(table):
+                reason = f"the feed is the limit: the reference receiver is at {reference[0.5] / 1e6:,.1f} ms"
+            elif cost.missing:
                 reason = f"{cost.missing:,} messages lost"
             elif cost.growing_runs * 2 > level.runs:
                 reason = f"the queue grew in {cost.growing_runs} of {level.runs} runs"

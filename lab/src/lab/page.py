@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 from markupsafe import Markup
 
@@ -36,6 +37,9 @@ QUESTIONS = (
     ("What does a build without optimisation cost, as in 2020?", "cpp-beast", "cpp-beast-o0"),
 )
 
+# Beginning of the reason of a flag -> head of its column.
+FLAGS = {"the feed was": "feed late", "other programs": "other programs", "steal": "steal"}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -63,20 +67,23 @@ def write(sources: Sequence[Source], folder: Path, name: str, title: str) -> Pat
         shutil.rmtree(own)
     own.mkdir(parents=True)
     figures = {source.results.study.name: copy_files(source, own) for source in sources}
-    lines = [f"# {title}", "", *opening(sources), "", "## Claims", ""]
+    lines = [f"# {title}", "", *opening(sources), "", *goals_section(sources), "## Claims", ""]
     lines += wrapped(
         "Each claim has its interval or p value, and its method in italics. Medians are those of response latency: the "
         "stamp of the connector minus the due time of the message. The unit is the run, and runs are paired by block."
     )
     for source in sources:
         lines += ["", f"From the study {source.results.study.name}:", ""]
-        for claim in claims_of(source.results):
-            lines += wrapped(f"- {claim.text} *{claim.support[0].upper()}{claim.support[1:]}.*", "  ")
+        lines += claim_lines(claims_of(source.results))
     for source in sources:
         lines += ["", *study_section(source, name, figures[source.results.study.name])]
     lines += ["", "## Limits", "", *limits(sources), "", *reproduce(sources, name)]
+    text = "\n".join(lines) + "\n"
+    for picture in own.glob("*/*.svg"):
+        if f"({name}/{picture.parent.name}/{picture.name})" not in text:
+            picture.unlink()
     path = folder / f"{name}.md"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(text)
     return path
 
 
@@ -114,6 +121,12 @@ def plain(cell: Cell) -> str:
     return text.replace("|", "\\|")
 
 
+def claim_lines(claims: Iterable[Claim]) -> list[str]:
+    """One item for each claim, with its support in italics."""
+    texts = (f"- {claim.text} *{claim.support[0].upper()}{claim.support[1:]}.*" for claim in claims)
+    return [line for text in texts for line in wrapped(text, "  ")]
+
+
 def markdown(head: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> list[str]:
     lines = [[plain(cell) for cell in head], ["---"] * len(head)]
     lines += [[plain(cell) for cell in row] for row in rows]
@@ -141,6 +154,10 @@ def without(table: Table, *columns: str) -> Table:
 
 def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def are(found: Sequence[object]) -> str:
+    return "is" if len(found) == 1 else "are"
 
 
 def span(values: Sequence[float]) -> str:
@@ -194,10 +211,22 @@ def size_text(results: Results) -> str:
     )
 
 
+def goals_section(sources: Sequence[Source]) -> list[str]:
+    """What the subjects of the studies have to reach, and whether they do."""
+    claims = [claim for source in sources for claim in goal_claims(source.results)]
+    if not claims:
+        return []
+    text = (
+        "Met: the interval lies within the goal. Missed: it lies outside. Unresolved: it contains the limit, so these "
+        "runs do not decide."
+    )
+    return ["## Goals", "", *wrapped(text), "", *claim_lines(claims), ""]
+
+
 def study_section(source: Source, page: str, figures: dict[str, str]) -> list[str]:
     results, study = source.results, source.results.study.name
     folder = f"{page}/{study}"
-    lines = [f"## Study {study}"]
+    lines = [f"## Study {study}", "", *flags(results)]
 
     def add(table: Table) -> None:
         lines.extend(["", *table_text(table, folder)])
@@ -236,6 +265,33 @@ def study_section(source: Source, page: str, figures: dict[str, str]) -> list[st
             if table.id.startswith(("throughput", "five-", "losses")):
                 add(table)
     return lines
+
+
+def flags(results: Results) -> list[str]:
+    """Which runs have a flag, and why."""
+    limits, found = results.study.limits, results.statuses()
+    lines = wrapped(
+        f"{found.get('kept', 0)} runs are kept, and {found.get('flagged', 0)} have a flag and count too. A run has a "
+        f"flag if the feed was late at p99 by more than {limits.lateness_us:g} µs and twice the noise floor, if other "
+        f"programs used more than {limits.other_load_percent:g} % of the CPU, or if the steal was above "
+        f"{limits.steal_percent:g} %. A run can have several flags. Latency counts from the due time, so it contains "
+        "the delay of the feed, and the reference receiver shows how much that is. The feed is also late when it waits "
+        "for a connector that does not read fast enough."
+    )
+    rows: list[list[Cell]] = []
+    for table in results.study.timed:
+        records = [r for r in results.records if r.kind == "timed" and r.settings["name"] == table.name]
+        if not records:
+            continue
+        late = [record.lateness_us.get("p99", 0.0) for record in records]
+        counts = [sum(any(x.startswith(flag) for x in r.reasons) for r in records) for flag in FLAGS]
+        statuses = [sum(r.status == status for r in records) for status in ("kept", "flagged")]
+        numbers = [str(number) for number in (len(records), *statuses, *counts)]
+        rows.append([table.name, *numbers, f"{median(late):,.0f}", f"{max(late):,.0f}"])
+    if not rows:
+        return lines
+    head = ["runs of", "runs", "kept", "flagged", *FLAGS.values(), "feed late at p99, µs: median run", "worst run"]
+    return [*lines, "", *markdown(head, rows)]
 
 
 def pairs_with_lowest(result: TimedResult) -> list[Table]:
@@ -318,7 +374,6 @@ def claims_of(results: Results) -> list[Claim]:
         elif len(result.blocks) > 1 and result.comparison.pairs:
             found += latency_claims(result) + question_claims(result)
     found += [claim for factor in results.factors for claim in factor_claims(factor)]
-    found += goal_claims(results)
     found += loss_claims(results)
     return found
 
@@ -353,13 +408,23 @@ def latency_claims(result: TimedResult) -> list[Claim]:
                 f"{p_at_most([pair.p_difference for pair in pairs])}, adjusted by Holm",
             )
         )
+    unresolved = sum(pair.verdict == "unresolved" for pair in result.comparison.pairs)
+    if unresolved:
+        detectable = result.comparison.minimum_detectable
+        reach = "" if detectable is None else f"; 80 % power finds a difference of {us(detectable)} µs"
+        claims.append(
+            Claim(
+                f"At {rate}, {unresolved} of {count} pairs cannot be separated: neither different nor equivalent.",
+                f"the same tests as for the other pairs{reach}",
+            )
+        )
     equal = [pair for pair in result.comparison.pairs if pair.verdict == "equivalent"]
     margin = us(result.comparison.margin, 0)
     if equal:
-        shown = f": {listed([f'{pair.a} and {pair.b}' for pair in equal])}" if len(equal) <= 3 else ""
+        shown = f": {listed([f'{pair.a} with {pair.b}' for pair in equal])}" if len(equal) <= 3 else ""
         claims.append(
             Claim(
-                f"At {rate}, {len(equal)} of {count} pairs are equivalent within ±{margin} µs{shown}.",
+                f"At {rate}, {len(equal)} of {count} pairs {are(equal)} equivalent within ±{margin} µs{shown}.",
                 "two one-sided paired t tests and the 90 % interval of the bootstrap; "
                 f"{p_at_most([pair.p_equivalence for pair in equal])}, adjusted by Holm",
             )
@@ -398,14 +463,15 @@ def drain_claims(result: TimedResult) -> list[Claim]:
         return f"{batch / time_ns * 1e9:,.0f}"
 
     ends = [f"{rate(d.median)} ({rate(d.interval.high)} to {rate(d.interval.low)})" for d in (first, last)]
-    # The feed writes one message at a time, so it may be the limit.
-    bound = [d.connector for d in ordered if d.median < 1.1 * d.feed]
+    # The feed also takes long when it waits for a connector, but then not for every one.
+    shortest = min(d.feed for d in ordered)
+    bound = [d.connector for d in ordered if d.median < 1.1 * shortest]
     text = (
         f"Of a batch of {batch:,} messages, {first.connector} takes {ends[0]} a second and {last.connector} {ends[1]}."
     )
     if bound:
-        text += f" The feed limits {listed(bound)}: they take messages as fast as it writes them."
-    support = f"95 % intervals: bootstrap over {first.runs} runs. Limited: within 10 % of the time of the feed"
+        text += f" The feed is the limit of {listed(bound)}: it needs nearly as long to write the batch."
+    support = f"95 % intervals: bootstrap over {first.runs} runs. Limited: within 10 % of the feed's shortest time"
     return [Claim(text, support)]
 
 
@@ -435,14 +501,18 @@ def factor_claims(factor: effects.Factor) -> list[Claim]:
 
 def goal_claims(results: Results) -> list[Claim]:
     subject, claims = results.study.analysis.subject, []
-    titles = {table.name: title_of(table) for table in results.timed}
+    by_name = {table.name: table for table in results.timed}
     for goal in results.goals:
-        where = titles[goal.table] + ("" if goal.sustained else ", a rate that it did not sustain")
+        where = title_of(by_name[goal.table])
+        if effects.is_feed_limited(by_name[goal.table]):
+            where += ", a rate that the feed did not keep"
+        elif not goal.sustained:
+            where += ", a rate that it did not sustain"
         if goal.kind == "latency":
             low, high = us(goal.interval.low), us(goal.interval.high)
             text = (
                 f"Goal at {where}: the median of {subject} is at most {us(goal.limit, 0)} µs above that of every other "
-                f"connector. {goal.verdict.capitalize()}. Hardest to match: {goal.other}, {us(goal.value)} µs "
+                f"connector. **{goal.verdict.capitalize()}.** Hardest to match: {goal.other}, {us(goal.value)} µs "
                 f"({low} to {high})."
             )
             support = f"two one-sided tests, the upper side: 90 % interval and paired t tests, {p_at_most([goal.p])}"
@@ -452,10 +522,21 @@ def goal_claims(results: Results) -> list[Claim]:
             side = "at most" if goal.kind == "cpu" else "at least"
             text = (
                 f"Goal at {where}: the {figure} of {subject} is {side} {goal.limit:g} times that of {goal.other}. "
-                f"{goal.verdict.capitalize()}. Ratio {ends}."
+                f"**{goal.verdict.capitalize()}.** Ratio {ends}."
             )
             support = "geometric mean over the blocks, 95 % interval of a paired t test of the logarithms"
         claims.append(Claim(text, support))
+    own = next((row for row in results.saturation if row.connector == subject), None)
+    if own is not None:
+        best = max(row.sustained or 0 for row in results.saturation)
+        claims.append(
+            Claim(
+                f"The highest rate that {subject} sustained is {own.sustained or 0:,} messages a second, and the "
+                f"highest of all connectors is {best:,}.",
+                "the rates of the study only. Sustained: no loss, no growing queue, and a p99 below a limit that "
+                "follows from the reference receiver. One verdict over all runs, without an interval",
+            )
+        )
     return claims
 
 

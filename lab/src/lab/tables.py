@@ -395,7 +395,9 @@ def load_tables(results: Results) -> list[Table]:
                 rows,
                 "Sustained: no loss, no growing queue in most runs, and a p99 below 1 ms, twice the noise floor or "
                 "twice the p99 of the reference receiver, whichever is largest. A quantile that the number of messages "
-                "does not support is replaced by the highest one that it does. Only the rates of the study were tried.",
+                "does not support is replaced by the highest one that it does. Only the rates of the study were tried. "
+                "Where the median of the reference receiver is above 1 ms, the feed did not keep its schedule, and no "
+                "connector is judged.",
             )
         )
     for factor in results.factors:
