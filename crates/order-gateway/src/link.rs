@@ -1,7 +1,7 @@
 //! One WebSocket to the venue, plain or through TLS, without its socket.
 //!
 //! Does        performs the handshakes, finds the texts in received bytes, and writes frames.
-//! Start at    [`Link::open`] and [`Link::receive`].
+//! Start at    [`VenueLink::open`] and [`VenueLink::receive`].
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A connection to the venue. All its methods append the bytes that have to be sent to `out`.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct VenueLink {
     tls: Option<Box<ClientSession>>,
     stage: Stage,
 }
@@ -40,7 +40,7 @@ struct Opening {
     waiting: Vec<String>,
 }
 
-impl Link {
+impl VenueLink {
     /// Starts the handshake with the venue at `address`.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Link {
             None => out.extend_from_slice(handshake.request()),
         }
         let opening = Opening { handshake, is_asked: tls.is_none(), received: Vec::new(), waiting: Vec::new() };
-        Ok(Link { tls, stage: Stage::Opening(Box::new(opening)) })
+        Ok(VenueLink { tls, stage: Stage::Opening(Box::new(opening)) })
     }
 
     /// Says whether the handshakes are done.
@@ -121,7 +121,7 @@ impl Link {
     }
 
     fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>, take: &mut impl FnMut(&str)) -> Result<(), String> {
-        let Link { tls, stage: Stage::Open(decoder) } = self else { return Ok(()) };
+        let VenueLink { tls, stage: Stage::Open(decoder) } = self else { return Ok(()) };
         let broken = |error: ProtocolError| format!("the venue breaks the WebSocket protocol: {error}");
         let mut at = 0;
         while at < bytes.len() {
@@ -166,12 +166,12 @@ mod tests {
     use super::*;
 
     /// The venue's end of a link.
-    struct Venue {
+    struct TestVenue {
         tls: Option<ServerSession>,
         plain: Vec<u8>,
     }
 
-    impl Venue {
+    impl TestVenue {
         /// Takes the bytes of the link. Returns those that TLS sends in return.
         fn take(&mut self, bytes: &mut Vec<u8>) -> Vec<u8> {
             let mut reply = Vec::new();
@@ -193,9 +193,9 @@ mod tests {
 
     fn exchange(url: &str, tls: Option<(Arc<ClientConfig>, ServerSession)>) {
         let (client, server) = tls.unzip();
-        let mut venue = Venue { tls: server, plain: Vec::new() };
+        let mut venue = TestVenue { tls: server, plain: Vec::new() };
         let mut out = Vec::new();
-        let mut link = Link::open(&Address::parse(url).unwrap(), client.as_ref(), &mut out).unwrap();
+        let mut link = VenueLink::open(&Address::parse(url).unwrap(), client.as_ref(), &mut out).unwrap();
         link.send("first".into(), &mut out).unwrap();
         while !venue.plain.ends_with(b"\r\n\r\n") {
             let reply = venue.take(&mut out);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn answer_that_opens_no_websocket_is_named() {
         let mut out = Vec::new();
-        let mut link = Link::open(&Address::parse("ws://127.0.0.1:80/").unwrap(), None, &mut out).unwrap();
+        let mut link = VenueLink::open(&Address::parse("ws://127.0.0.1:80/").unwrap(), None, &mut out).unwrap();
         let refused = link.receive(b"HTTP/1.1 404 Not Found\r\n\r\n", &mut out, |_| {}).unwrap_err();
         assert!(refused.contains("404"), "{refused}");
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn texts_that_wait_for_the_handshake_are_bounded() {
         let mut out = Vec::new();
-        let mut link = Link::open(&Address::parse("ws://127.0.0.1:80/").unwrap(), None, &mut out).unwrap();
+        let mut link = VenueLink::open(&Address::parse("ws://127.0.0.1:80/").unwrap(), None, &mut out).unwrap();
         link.send("x".repeat(WAITING_BYTES_MAX), &mut out).unwrap();
         assert!(link.send("x".into(), &mut out).is_err());
     }

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use pitwire_net::{ConnectionId, Notices};
 use pitwire_relay::Upstream;
 
-use crate::link::Link;
+use crate::link::VenueLink;
 
 /// What a connection to the venue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct Links {
     venue: Upstream,
     /// Addresses of the venue, without those that have failed. The first one is in use.
     addresses: Vec<SocketAddr>,
-    links: HashMap<ConnectionId, (Link, LinkRole)>,
+    links: HashMap<ConnectionId, (VenueLink, LinkRole)>,
     /// The shared connections, open or on their way.
     pub uplinks: Option<Uplinks>,
     /// More than 64 KiB of requests wait for the venue.
@@ -92,7 +92,7 @@ impl Links {
     pub fn open(&mut self, role: LinkRole, notices: &mut Notices) -> Result<ConnectionId, String> {
         let address = *self.addresses.first().ok_or("the name of the venue has no address")?;
         let mut out = Vec::new();
-        let link = Link::open(self.venue.address(), self.venue.tls(), &mut out)?;
+        let link = VenueLink::open(self.venue.address(), self.venue.tls(), &mut out)?;
         let id = notices.connect(address);
         notices.reply_bytes(id, &out);
         self.links.insert(id, (link, role));
@@ -129,11 +129,11 @@ impl Links {
     }
 
     /// Takes a connection out, to act on its input.
-    pub fn take(&mut self, id: ConnectionId) -> Option<(Link, LinkRole)> {
+    pub fn take(&mut self, id: ConnectionId) -> Option<(VenueLink, LinkRole)> {
         self.links.remove(&id)
     }
 
-    pub fn put_back(&mut self, id: ConnectionId, link: Link, role: LinkRole) {
+    pub fn put_back(&mut self, id: ConnectionId, link: VenueLink, role: LinkRole) {
         self.links.insert(id, (link, role));
     }
 
