@@ -134,10 +134,9 @@ attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on t
 	$(RELEASE)
 	ATTACK_FULL=1 $(WITH) rust node python strace -- $(PYTEST) -n 4 --dist worksteal -m attack tests
 
-aeron: web/dist/index.html .venv/.stamp ## binary order entry over Aeron, IPC and UDP: builds target/release/pitwire-aeron with all that it needs, and tests it
-	$(RELEASE)
+aeron: web/dist/index.html .venv/.stamp ## binary order entry over Aeron, IPC and UDP: builds the venue target/release/pitwire-aeron with all that it needs, and tests it
 	$(WITH) rust python aeron -- scripts/build-aeron
-	PITWIRE_AERON=$(CURDIR)/target/release/pitwire-aeron $(WITH) rust node python aeron -- $(PYTEST) tests/test_sbe_aeron.py
+	PITWIRE_AERON=1 PITWIRE_BIN=$(CURDIR)/target/release/pitwire-aeron $(WITH) rust node python aeron -- $(PYTEST) tests/test_sbe_aeron.py
 
 soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, the client behind 1,000 fault scripts, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines, twelve properties of markets over twenty seeds, a market maker that learns (make soak KILL_CYCLES=200)
 	$(RELEASE)

@@ -4,7 +4,8 @@
 Starts a quiet venue with an account for each connection, and runs the benchmark of the Java client.
 With --client it runs that of the C++ client or the Rust client, which have no JSON transport. The
 Rust client comes from `cargo build --release -p pitwire-binary-client`. With --aeron the Java client
-reaches the gateway over Aeron: run `make aeron` before."""
+also enters its orders over Aeron IPC and UDP: run `make aeron` before, and set PITWIRE_BIN to
+target/release/pitwire-aeron."""
 
 import argparse
 import json
@@ -24,37 +25,45 @@ from venue import TOP, Venue
 INSTRUMENT = "NPN_ZAR"
 PRICE = "3000"
 JAVA = ["java", "-jar", str(TOP / "clients/java-sbe/target/pitwire-sbe.jar")]
-BRIDGE = str(TOP / "target/release/pitwire-aeron")
+MEDIA = ("ipc", "udp")
 PROGRAMS = {"cpp": TOP / "clients/cpp/build/pitwire-sbe", "rust": TOP / "target/release/pitwire-sbe"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--client", choices=["java", *PROGRAMS], default="java")
-    parser.add_argument("--aeron", choices=["ipc", "udp"], help="transport of the Java client instead of TCP")
+    parser.add_argument("--aeron", action="store_true", help="also measure Aeron IPC and UDP")
+    parser.add_argument("--idle", default="block", help="idle strategy of the venue (block)")
     parser.add_argument("--clients", type=int, default=4, help="connections of each transport (4)")
     parser.add_argument("--rate", type=int, default=1000, help="orders a second in the open loop (1000)")
     parser.add_argument("--orders", type=int, default=2500, help="orders of each measurement (2500)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (5)")
     options = parser.parse_args()
     program = PROGRAMS.get(options.client)
-    count = options.clients * (1 if program else 2)
+    if program and options.aeron:
+        parser.error("--aeron needs --client java: the other clients have no Aeron")
+    count = options.clients * (1 if program else 4 if options.aeron else 2)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         config = place / "accounts.toml"
         balances = '[["ZAR", "100000000"]]'
         config.write_text("".join(f'[[account]]\nname = "bench-{n}"\nbalances = {balances}\n' for n in range(count)))
         extra = ["--no-flow", "--durability", "memory", "--sbe", "127.0.0.1:0"]
-        extra += ["--config", str(config), "--key-file", str(place / "key")]
-        with Venue(place / "venue", extra) as venue, ExitStack() as programs:
+        extra += ["--config", str(config), "--key-file", str(place / "key"), "--idle", options.idle]
+        with ExitStack() as programs:
+            gateways = []
+            if options.aeron:
+                media = str(place / "aeron")
+                programs.enter_context(running([*JAVA, "aeron-driver", media]))
+                for medium in MEDIA:
+                    served = channels(medium)
+                    extra += ["--sbe-aeron", ",".join(served)]
+                    gateways.append(",".join([*client_channels(medium, served), media]))
+                extra += ["--sbe-aeron-directory", media]
+            venue = programs.enter_context(Venue(place / "venue", extra))
             logins = re.findall(r"new login +(\S+) / (\S+)", venue.log_file.read_text())
             instrument = Http(venue.address).result("public/get_instrument", {"instrument_name": INSTRUMENT})
-            binary = json.loads(venue.ready_file.read_text())["sbe"]
-            if options.aeron:
-                served, media = channels(options.aeron), str(place / "aeron")
-                programs.enter_context(running([*JAVA, "aeron-driver", media]))
-                programs.enter_context(running([BRIDGE, binary, *served, media]))
-                binary = ",".join([*client_channels(options.aeron, served), media])
+            binary = ";".join([json.loads(venue.ready_file.read_text())["sbe"], *gateways])
             command = [str(program), "bench", binary] if program else [*JAVA, "bench", binary, venue.ws_url, INSTRUMENT]
             command += [str(instrument["instrument_id"]), PRICE]
             command += [str(number) for number in (options.rate, options.orders, options.rounds)]

@@ -247,6 +247,14 @@ def test_address_that_is_not_loopback_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "venue").exists()
 
 
+def test_aeron_without_its_build_names_the_remedy(tmp_path: Path) -> None:
+    channels = ["--sbe-aeron", "aeron:ipc,aeron:ipc"]
+    done = run_pitwire("up", "--http", "127.0.0.1:0", "--data", tmp_path / "venue", *channels)
+    assert done.returncode == 2
+    assert "make aeron" in done.stderr
+    assert not (tmp_path / "venue").exists()
+
+
 class JsonTrader:
     """Sends the requests of the paired test as JSON."""
 

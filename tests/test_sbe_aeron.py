@@ -1,23 +1,22 @@
-"""Binary order entry over Aeron: the Java client, a media driver of Java, and `pitwire-aeron` in
-front of the real binary. `make aeron` builds it and runs these tests."""
+"""Binary order entry over Aeron: the Java client, a media driver of Java, and a venue with Aeron.
+`make aeron` builds it and runs these tests."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aeron import channels, client_channels, running
-from sbe_faults import FrameRelay
-from test_sbe import OPTIONS, sbe_address
-from test_sbe_clients import ACCOUNTS, check_life, orders
-from venue import TOP, Venue
+from rpc import Http, until
+from test_sbe import OPTIONS
+from test_sbe_clients import ACCOUNTS, check_output, orders
+from venue import DEMO_A, TOP, Venue, run_pitwire
 
-BRIDGE = os.environ.get("PITWIRE_AERON")
 JAVA = ["java", "-jar", str(TOP / "clients/java-sbe/target/pitwire-sbe.jar")]
 PATIENCE_S = 60.0
+LOST = "lost Aeron"
 
-pytestmark = pytest.mark.skipif(BRIDGE is None, reason="make aeron runs it")
+pytestmark = pytest.mark.skipif("PITWIRE_AERON" not in os.environ, reason="make aeron runs it")
 
 
 @pytest.fixture
@@ -28,26 +27,48 @@ def driver(tmp_path: Path) -> Iterator[str]:
         yield directory
 
 
+def aeron_options(served: list[str], directory: str) -> list[str]:
+    return ["--sbe-aeron", ",".join(served), "--sbe-aeron-directory", directory]
+
+
+@pytest.mark.parametrize("idle", ["block", "busy"])
 @pytest.mark.parametrize("medium", ["ipc", "udp"])
-def test_order_lives_through_lost_messages_and_cut_connections(medium: str, driver: str, data: Path) -> None:
+def test_order_lives_and_the_clients_come_back(medium: str, idle: str, driver: str, data: Path) -> None:
     served = channels(medium)
+    gateway = ",".join([*client_channels(medium, served), driver])
+    with Venue(data, [*OPTIONS, "--idle", idle, *aeron_options(served, driver)]) as venue:
+        check_output(orders(JAVA, venue, gateway, ACCOUNTS), venue)
+        again = orders(JAVA, venue, gateway, ACCOUNTS)
+        assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_wrong_secret_ends_the_stream_with_the_reason(driver: str, data: Path) -> None:
+    served = channels("ipc")
+    with Venue(data, [*OPTIONS, *aeron_options(served, driver)]) as venue:
+        refused = orders(JAVA, venue, ",".join([*served, driver]), ["demo-a:wrong", ACCOUNTS[1]])
+        assert refused.returncode == 1 and "13004" in refused.stderr, refused.stderr
+
+
+def test_venue_goes_on_without_its_media_driver(tmp_path: Path, data: Path) -> None:
+    served, directory = channels("ipc"), str(tmp_path / "aeron")
     with (
-        Venue(data, [*OPTIONS, "--sbe", "127.0.0.1:0"]) as venue,
-        FrameRelay(sbe_address(venue), drop=2, cut=5) as relay,
-        running([str(BRIDGE), relay.address, *served, driver]),
+        running([*JAVA, "aeron-driver", directory]) as driver,
+        Venue(data, [*OPTIONS, *aeron_options(served, directory)]) as venue,
     ):
-        gateway = ",".join([*client_channels(medium, served), driver])
-        check_life(orders(JAVA, venue, gateway, ACCOUNTS), relay, venue)
+        driver.kill()
+        driver.wait(PATIENCE_S)
+        until(lambda: LOST in venue.log_file.read_text(), "the end of Aeron")
+        assert Http(venue.address, DEMO_A).result("private/get_open_orders") == []
 
 
 def test_wrong_input_gets_one_clear_error(driver: str, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
     for words, code, expected in (
-        (["127.0.0.1:9", "aeron:dance", "aeron:ipc", driver], 1, "aeron:dance"),
-        (["127.0.0.1:9", "aeron:ipc", "aeron:ipc", nowhere], 1, "media driver"),
-        (["nowhere", "aeron:ipc", "aeron:ipc", driver], 2, "invalid address nowhere"),
-        (["aeron:ipc"], 2, "usage"),
+        (aeron_options(["aeron:dance", "aeron:ipc"], driver), 1, "aeron:dance"),
+        (aeron_options(["aeron:ipc", "aeron:ipc"], nowhere), 1, "no media driver"),
+        (aeron_options(["aeron:ipc"], driver), 2, "aeron:ipc,aeron:ipc"),
+        (["--sbe-aeron-directory", driver], 2, "--sbe-aeron"),
     ):
-        ended = subprocess.run([str(BRIDGE), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert ended.returncode == code and ended.stderr.startswith("error: "), ended.stderr
-        assert expected in ended.stderr, ended.stderr
+        ended = run_pitwire("up", "--http", "127.0.0.1:0", *OPTIONS, *words, timeout_s=PATIENCE_S)
+        assert ended.returncode == code, ended.stderr
+        assert expected in ended.stderr and "\n[" not in ended.stderr, ended.stderr

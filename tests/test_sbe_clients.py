@@ -106,11 +106,16 @@ def test_order_lives_through_lost_messages_and_cut_connections(client: list[str]
 
 def check_life(ended: subprocess.CompletedProcess[str], relay: FrameRelay, venue: Venue) -> None:
     """Checks the output of `orders` through a relay that dropped, cut and lost a message."""
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    check_output(ended, venue)
     assert relay.done == {"drop", "cut", "lost amend"}
     assert relay.retransmit_requests > 0
     assert relay.resumed[:2] == [0, 0] and all(number > 1 for number in relay.resumed[2:])
     assert len(relay.resumed) >= 4
+
+
+def check_output(ended: subprocess.CompletedProcess[str], venue: Venue) -> None:
+    """Checks the output of `orders`, and its trade."""
+    assert ended.returncode == 0, ended.stdout + ended.stderr
     lines = ended.stdout.splitlines()
     order = re.findall(r"order (\d+)", lines[0])[0]
     life = [line.replace(order, "1") for line in lines if re.match(f"demo-a (accepted|report) order {order} ", line)]

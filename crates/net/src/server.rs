@@ -18,6 +18,7 @@ use crate::event_loop::{LISTEN_BACKLOG, LoopKind};
 use crate::idle::IdleStrategy;
 use crate::limits::Limits;
 use crate::server_loop::{Listeners, ServerLoop, ServerSettings};
+use crate::transport::MessageTransport;
 use crate::waker::Waker;
 
 /// Receive buffer of each socket in the kernel: some hundred orders. Requests buffered there add
@@ -119,6 +120,15 @@ impl<A: Application> Server<A> {
     /// caller must not claim that anything uncommitted has happened.
     pub fn run(self) -> io::Result<A> {
         self.open()?.run()
+    }
+
+    /// Serves as [`Self::run`] does, with the byte streams of a transport. Their listener has the
+    /// number behind those of [`Self::with_streams`].
+    ///
+    /// # Errors
+    /// Fails as [`Self::run`] does.
+    pub fn run_with_transport(self, transport: Box<dyn MessageTransport>) -> io::Result<A> {
+        self.open()?.with_transport(transport).run()
     }
 
     /// Opens the event loop with every descriptor that the server needs before its first

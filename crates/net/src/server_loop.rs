@@ -43,6 +43,7 @@ use crate::outgoing;
 use crate::quota::{AddressCounts, ConnectionQuota};
 use crate::stream::Stream;
 use crate::tls_acceptor::{TlsAcceptor, TlsSettings};
+use crate::transport::{MessageTransport, TRANSPORT_LISTENER, TransportLoop};
 use crate::turn::TurnScheduler;
 use crate::waker::Waker;
 use crate::write_lists::{PART_COST, WRITE_COST, WriteLists};
@@ -204,6 +205,13 @@ impl<A: Application> ServerLoop<A> {
             is_uncommitted: false,
             next_sweep_ns: 0,
         })
+    }
+
+    /// Serves the byte streams of a transport, too. Must be called before the first turn, because
+    /// it changes the tokens of the sockets.
+    pub fn with_transport(mut self, transport: Box<dyn MessageTransport>) -> Self {
+        self.admission.streams.push(TRANSPORT_LISTENER);
+        ServerLoop { net: Box::new(TransportLoop::new(self.net, transport)), ..self }
     }
 
     /// Serves until the process has to end, and returns the application after its last commit.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use pitwire_aeron_transport::AeronChannels;
 use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below, read_setup};
 use pitwire_deribit::{Access, Credential, CredentialStore, DialectLimits, Dispatcher, NoCredentialStore};
 use pitwire_disk::{DirectoryLock, DirectoryStorage};
@@ -87,6 +88,13 @@ pub struct Up {
     /// one
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     sbe: Option<SocketAddr>,
+    /// Binary order entry over Aeron (docs/aeron.md): the channels of requests and answers. May be
+    /// repeated. Needs the build of make aeron and a media driver; --idle busy makes it quick
+    #[arg(long, value_name = "REQUESTS,ANSWERS", value_parser = AeronChannels::parse)]
+    sbe_aeron: Vec<AeronChannels>,
+    /// Directory of the media driver of --sbe-aeron; the default is that of Aeron
+    #[arg(long, value_name = "DIR", requires = "sbe_aeron")]
+    sbe_aeron_directory: Option<String>,
     /// Loopback address for orders by the SBE schemas of CoinTossX over TCP
     /// (docs/cointossx-profile.md); port 0 takes a free one. Without an address it is
     /// 127.0.0.1:5000, the port of CoinTossX's first client
@@ -268,6 +276,9 @@ impl Up {
         let binary = self.sbe.map(|address| listen(address, "--sbe")).transpose()?;
         let cointossx = self.cointossx.map(|address| listen(address, "--cointossx")).transpose()?;
         let recovery = self.order_feed_recovery.map(|address| self.recovery_port(address)).transpose()?;
+        let aeron = (!self.sbe_aeron.is_empty())
+            .then(|| pitwire_aeron_transport::open(&self.sbe_aeron, self.sbe_aeron_directory.as_deref()))
+            .transpose()?;
         // Check the certificate before opening the data, too.
         let files = self.tls_files.pair();
         let mut tls = match (&secure, files) {
@@ -310,6 +321,9 @@ impl Up {
                 streams.push((field, name, page, listener));
             }
         }
+        if aeron.is_some() {
+            entry = entry.with_listener(EntrySchema::Pitwire);
+        }
         let mut app = VenueApplication::new(service, dispatcher, clock, venue_clock, maintenance)
             .with_early_market_data(self.early_market_data)
             .with_entry(entry)
@@ -343,6 +357,9 @@ impl Up {
             fields[field] = address.into();
             server = server.with_streams(listener)?;
         }
+        for AeronChannels { requests, answers } in &self.sbe_aeron {
+            say(&format!("  Aeron     {requests}, answers {answers} (docs/aeron.md)"));
+        }
         say(match self.durability {
             Durability::Disk => "Ctrl-C stops it; every acknowledged command is kept.",
             Durability::Memory => "Ctrl-C stops it; nothing is kept.",
@@ -351,7 +368,10 @@ impl Up {
             fields["order_feed_recovery"] = recovery.to_string().into();
         }
         ready_file.write(fields)?;
-        let ended = server.run();
+        let ended = match aeron {
+            Some(transport) => server.run_with_transport(transport),
+            None => server.run(),
+        };
         ready_file.remove()?;
         let app = ended.map_err(|error| {
             let of_log = error.get_ref().and_then(|inner| inner.downcast_ref::<LogError>());

@@ -16,7 +16,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * A connection over Aeron: a publication of requests, and a subscription of answers that has the
- * same session id. `pitwire-aeron` is at the other end.
+ * same session id. `pitwire up --sbe-aeron` is at the other end.
  */
 final class AeronConnection implements ByteConnection {
     static final int REQUEST_STREAM = 7401;
@@ -50,7 +50,7 @@ final class AeronConnection implements ByteConnection {
             requests = aeron.addExclusivePublication(gateway.requests(), REQUEST_STREAM);
             String channel = new ChannelUriStringBuilder(gateway.answers()).sessionId(requests.sessionId()).build();
             answers = aeron.addSubscription(channel, ANSWER_STREAM);
-            await(requests::isConnected, "no pitwire-aeron receives " + gateway.requests());
+            await(requests::isConnected, "no venue receives " + gateway.requests());
         } catch (AeronException error) {
             close();
             throw new IOException(error.getMessage(), error);
@@ -106,10 +106,10 @@ final class AeronConnection implements ByteConnection {
         await(() -> {
             long position = requests.offer(bytes);
             if (position == Publication.CLOSED || position == Publication.NOT_CONNECTED) {
-                throw new AeronException("the bridge has ended");
+                throw new AeronException("the venue has closed the connection");
             }
             return position > 0;
-        }, "the bridge does not take requests");
+        }, "the venue does not take requests");
     }
 
     @Override

@@ -17,8 +17,8 @@ import java.util.concurrent.locks.LockSupport;
 import org.HdrHistogram.Histogram;
 
 /**
- * The time from an order to its acknowledgement: by SBE over TCP or Aeron, by JSON over a
- * WebSocket, and of a TCP ping-pong of the same sizes. The rounds of all three alternate.
+ * The time from an order to its acknowledgement: by SBE over TCP and Aeron, by JSON over a
+ * WebSocket, and of a TCP ping-pong of the same sizes. The rounds of all transports alternate.
  */
 final class Benchmark {
     static final long LOT = Decimals.parse("1");
@@ -41,28 +41,36 @@ final class Benchmark {
     }
 
     static void run(String[] words) throws IOException, InterruptedException {
-        Gateway gateway = Gateway.parse(words[1]);
+        Map<String, Gateway> gateways = new LinkedHashMap<>();
+        for (String word : words[1].split(";")) {
+            Gateway gateway = Gateway.parse(word);
+            gateways.put(gateway.transport(), gateway);
+        }
         URI url = URI.create(words[2]);
         var market = new Market(words[3], Long.parseLong(words[4]), Decimals.parse(words[5]));
         var benchmark = new Benchmark(Integer.parseInt(words[7]), Integer.parseInt(words[6]));
         int rounds = Integer.parseInt(words[8]);
         var accounts = Arrays.stream(words, 9, words.length).map(Main::credentials).toList();
-        if (accounts.size() % 2 != 0) {
-            throw new IllegalArgumentException("expected as many accounts for SBE as for JSON");
+        int perClient = gateways.size() + 1;
+        if (accounts.size() % perClient != 0) {
+            throw new IllegalArgumentException("expected as many accounts for JSON as for each gateway");
         }
-        int pairs = accounts.size() / 2;
+        int clients = accounts.size() / perClient;
         String run = Long.toHexString(System.nanoTime());
         Map<String, List<Transport>> transports = new LinkedHashMap<>();
-        for (String name : List.of("TCP ping-pong", "SBE", "JSON")) {
-            transports.put(name, new ArrayList<>());
-        }
+        transports.put("TCP ping-pong", new ArrayList<>());
+        gateways.keySet().forEach(name -> transports.put(name, new ArrayList<>()));
+        transports.put("JSON", new ArrayList<>());
         try {
-            for (int pair = 0; pair < pairs; pair++) {
+            var next = accounts.iterator();
+            for (int client = 0; client < clients; client++) {
+                String prefix = run + "-" + client + "-";
                 transports.get("TCP ping-pong").add(new Transport.Baseline());
-                transports.get("SBE").add(
-                    new Transport.Sbe(gateway, accounts.get(pair), market, run + "-s" + pair + "-"));
-                transports.get("JSON").add(
-                    new Transport.Json(url, accounts.get(pairs + pair), market, run + "-j" + pair + "-"));
+                for (var entry : gateways.entrySet()) {
+                    transports.get(entry.getKey()).add(
+                        new Transport.Sbe(entry.getValue(), next.next(), market, prefix));
+                }
+                transports.get("JSON").add(new Transport.Json(url, next.next(), market, prefix));
             }
             // The first round warms up.
             for (int round = -1; round < rounds; round++) {

@@ -6,10 +6,12 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 
 /** A gateway of binary order entry, and how to reach it. */
-@FunctionalInterface
 public interface Gateway {
     /** Connects. A read waits for at most `timeoutMs`. */
     ByteConnection connect(int timeoutMs) throws IOException;
+
+    /** Returns the name of the transport in the table of the benchmark. */
+    String transport();
 
     /**
      * Reads HOST:PORT for TCP, or REQUESTS,ANSWERS[,DIRECTORY] for Aeron: two channels, and the
@@ -36,6 +38,11 @@ public interface Gateway {
         public String toString() {
             return address.toString();
         }
+
+        @Override
+        public String transport() {
+            return "SBE over TCP";
+        }
     }
 
     record Aeron(String requests, String answers, String directory) implements Gateway {
@@ -47,6 +54,11 @@ public interface Gateway {
         @Override
         public String toString() {
             return requests;
+        }
+
+        @Override
+        public String transport() {
+            return requests.startsWith("aeron:ipc") ? "SBE over Aeron IPC" : "SBE over Aeron UDP";
         }
     }
 

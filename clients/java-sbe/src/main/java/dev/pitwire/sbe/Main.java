@@ -10,7 +10,7 @@ public final class Main {
         usage: java -jar pitwire-sbe.jar COMMAND
           orders GATEWAY INSTRUMENT_ID PRICE CLIENT_ID:SECRET CLIENT_ID:SECRET
           feed LINE_A[,LINE_B] RECOVERY
-          bench GATEWAY WS_URL INSTRUMENT_NAME INSTRUMENT_ID PRICE RATE ORDERS ROUNDS CLIENT_ID:SECRET...
+          bench GATEWAY[;GATEWAY...] WS_URL INSTRUMENT_NAME INSTRUMENT_ID PRICE RATE ORDERS ROUNDS CLIENT_ID:SECRET...
           aeron-driver DIRECTORY
         An address is HOST:PORT. A gateway is HOST:PORT, or by Aeron REQUESTS,ANSWERS[,DIRECTORY]: two
         channels, and the directory of the media driver. RATE is in orders a second, over all clients.""";
