@@ -75,8 +75,10 @@ impl RequestClient {
 
     /// Forgets the session until the next snapshot. `packet` has the session that ends it.
     pub fn leave(&mut self, packet: Option<&[u8]>) {
+        let before = self.session.take().or(self.left[0]);
         let new = packet.and_then(MoldHeader::read).map(|header| header.session);
-        self.left = [self.session.take().or(self.left[0]), new];
+        // Packets of the session before may still come until the snapshot.
+        self.left = [before, new.filter(|new| Some(*new) != before).or(self.left[1])];
     }
 
     /// Requests messages, and waits for the packet that begins with the first one. `None` if no
@@ -127,6 +129,7 @@ mod tests {
         // The venue has not started again.
         client.leave(Some(&MoldWriter::new(forged).heartbeat()));
         assert!(!client.has_session());
+        client.leave(Some(&MoldWriter::new(first).heartbeat()));
         client.follow(first);
         assert_eq!(kinds(&client), [Current, New, Past]);
         // It has.
