@@ -26,24 +26,18 @@ import org.xnio.Xnio;
 import org.xnio.XnioWorker;
 
 /** Undertow, on XNIO. */
-final class Adapter implements Library {
+final class Adapter extends Library {
     private static final int BUFFER_BYTES = 16 << 10;
 
     private final ByteBufferPool buffers = new DefaultByteBufferPool(true, BUFFER_BYTES);
     private XnioWorker worker;
 
-    @Override
-    public String name() {
-        return "Undertow";
+    Adapter() {
+        super("Undertow", WebSocketClient.class);
     }
 
     @Override
-    public String version() {
-        return Text.versionOfFile(WebSocketClient.class);
-    }
-
-    @Override
-    public Link open(Target target, Events events) throws Exception {
+    Link open(Target target, Events events) throws Exception {
         if (worker == null) {
             OptionMap options = OptionMap.create(Options.WORKER_IO_THREADS, 1, Options.THREAD_DAEMON, true);
             worker = Xnio.getInstance().createWorker(options);
@@ -73,7 +67,8 @@ final class Adapter implements Library {
 
             @Override
             public void stop() {
-                IoUtils.safeClose(channel);
+                // Beside a read, a close drops messages that were read, and not only the last ones.
+                channel.getIoThread().execute(() -> IoUtils.safeClose(channel));
             }
         };
     }
