@@ -356,8 +356,8 @@ mod tests {
         words.iter().flat_map(|word| if is_big_endian { word.to_be_bytes() } else { word.to_le_bytes() }).collect()
     }
 
-    /// A capture with a whole packet of eight bytes, and a second one that states `length`. Four of
-    /// its bytes are there.
+    /// Returns a capture with two packets. The first has its eight bytes. The second states that it
+    /// has `length` bytes, and the capture ends after four of them.
     fn capture(is_pcapng: bool, is_big_endian: bool, length: u32) -> Vec<u8> {
         let numbers = if is_pcapng {
             // The section, an interface, and simple packets.

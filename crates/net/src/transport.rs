@@ -30,8 +30,8 @@ pub trait MessageTransport {
     /// Returns how many streams can be open at the same time. All tokens are smaller.
     fn capacity(&self) -> u32;
 
-    /// Adds what has happened since the last call. New streams are reported at
-    /// [`TRANSPORT_LISTENER`].
+    /// Adds to `events` what has happened since the last call. The event of a new stream names the
+    /// listener [`TRANSPORT_LISTENER`].
     fn poll(&mut self, events: &mut Vec<LoopEvent>);
 
     /// Returns the next new stream, if there is one.

@@ -54,8 +54,9 @@ impl Client<'_> {
         self.end().await
     }
 
-    /// Closes the connection after the client has read everything. To close it before the client's
-    /// heartbeats are read would discard what the client has not read.
+    /// Sends the end of the stream and waits until the client closes the connection. A socket that
+    /// is closed with unread heartbeats in it resets the connection, and the client would lose the
+    /// end of the snapshot.
     async fn end(mut self) -> io::Result<()> {
         self.socket.shutdown().await?;
         let mut heartbeats = [0; 64];

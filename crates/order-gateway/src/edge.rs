@@ -142,7 +142,7 @@ impl<R> Edge<R> {
         let Some(session) = self.sessions.get(&from) else { return };
         let (client_id, continues) = session.named_in(request);
         let id = request.id.map(RawValue::to_owned);
-        // What the client sends behind it needs the login.
+        // The next requests of this client need the login, so they wait for its answer.
         notices.put_off(from);
         self.ask(request, PendingRequest::Login { client: from, id, client_id, continues }, notices);
     }
@@ -175,7 +175,7 @@ impl<R> Edge<R> {
         }
     }
 
-    /// Passes a text of the venue to the client that it is for.
+    /// Forwards a text of the venue to its client.
     fn deliver(&mut self, role: LinkRole, text: &str, notices: &mut Notices) {
         if let LinkRole::Feed(client) = role {
             return notices.notify(client, text.as_bytes());
@@ -241,8 +241,8 @@ impl<R> Edge<R> {
         self.ask(&request, PendingRequest::Renewal { client, login }, notices);
     }
 
-    /// Takes the answer to [`Self::renew`]. There is no grant if an operator has revoked the
-    /// credential or the venue does not answer.
+    /// Takes the answer to [`Self::renew`]. `grant` is `None` if the venue refused the renewal, for
+    /// example because an operator has revoked the credential, or did not answer.
     fn take_renewal(&mut self, client: ConnectionId, login: u64, grant: Option<Grant>, notices: &mut Notices) {
         let Some(Login { client_id, .. }) = self.login(client, login) else { return };
         let client_id = client_id.clone();

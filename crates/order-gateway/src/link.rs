@@ -10,7 +10,8 @@ use pitwire_websocket::{
     Address, ClientHandshake, Decoder, IncomingMessage, MessageLimits, Opcode, ProtocolError, write_masked,
 };
 
-/// Sizes of the venue's answers. Its lists have no bound of their own.
+/// Largest answer of the venue. Lists of orders and trades can be long, because the venue sets no
+/// limit for them.
 const LIMITS: MessageLimits = MessageLimits { message_bytes: 1 << 30, fragments: u32::MAX };
 /// Bytes of texts that wait for the handshake.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -172,7 +173,7 @@ mod tests {
     }
 
     impl TestVenue {
-        /// Takes the bytes of the link. Returns those that TLS sends in return.
+        /// Takes bytes that the link has sent, and returns the answer of the TLS handshake to them.
         fn take(&mut self, bytes: &mut Vec<u8>) -> Vec<u8> {
             let mut reply = Vec::new();
             match &mut self.tls {

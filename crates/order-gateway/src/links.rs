@@ -12,7 +12,7 @@ use pitwire_relay::Upstream;
 
 use crate::link::VenueLink;
 
-/// What a connection to the venue is for.
+/// The purpose of a connection to the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkRole {
     /// All clients share it.
@@ -34,7 +34,7 @@ pub(crate) struct Uplinks {
 
 pub(crate) struct Links {
     venue: Upstream,
-    /// Addresses of the venue, without those that have failed. The first one is in use.
+    /// Addresses of the venue that have not failed. The gateway connects to the first one.
     addresses: Vec<SocketAddr>,
     links: HashMap<ConnectionId, (VenueLink, LinkRole)>,
     /// The shared connections, open or on their way.

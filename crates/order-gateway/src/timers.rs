@@ -1,4 +1,4 @@
-//! What the gateway has to do at a time.
+//! The timers of the gateway, ordered by their due times.
 //!
 //! Start at    [`Timers::pop`].
 
@@ -42,7 +42,7 @@ impl Timers {
         self.0.first().map(|(due_ns, _)| *due_ns)
     }
 
-    /// Removes and returns the first timer whose time has come.
+    /// Removes and returns the timer with the earliest due time, if that is not after `now_ns`.
     pub fn pop(&mut self, now_ns: u64) -> Option<Timer> {
         self.0.first().filter(|(due_ns, _)| *due_ns <= now_ns)?;
         self.0.pop_first().map(|(_, timer)| timer)

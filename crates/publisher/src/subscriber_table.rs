@@ -21,8 +21,8 @@ use crate::timer_wheel::TimerWheel;
 const SPARES: usize = 64;
 const SPARE_BYTES: usize = 128 * 1024;
 
-/// What one delivery thread has still to send to each of its connections. What a connection has
-/// requested is not here: the thread that parses its requests has a table of its own.
+/// The connections of one delivery thread, each with its unsent messages. The channels that a
+/// connection has requested are in another table, of the thread that parses its requests.
 #[derive(Default)]
 pub(crate) struct SubscriberTable {
     slots: Slab<Subscriber>,

@@ -20,7 +20,7 @@ use crate::key::KlineInterval;
 
 pub(crate) const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
-/// A candle, and what the venue's own candles do not count.
+/// A candle with the counts that the candles of the venue do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bar {
     pub candle: Candle,

@@ -61,7 +61,7 @@ fn look_ahead_changes_neither_events_nor_state() {
         let (mut plain, mut looking, mut misled) = (Engine::new(), Engine::new(), Engine::new());
         for (at, stamped) in commands.iter().enumerate() {
             looking.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
-            // The announced commands differ from those that follow. They name unknown orders.
+            // Announces other commands than those that follow. Their orders may not exist.
             let shift = seeds.below(1 << 20);
             misled.look_ahead(|n| {
                 assert!(n <= WINDOW);

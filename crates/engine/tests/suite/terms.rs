@@ -313,7 +313,7 @@ fn met_own_order(mode: SelfMatch) -> Vec<Event> {
     }))
 }
 
-/// The book is unchanged, so there is no public event and no new change number.
+/// The order never enters the book, so the public feed gets no event and no change number.
 #[test]
 fn order_stopped_at_once_by_self_match_changes_nothing_public() {
     let events = met_own_order(SelfMatch::CancelIncoming);

@@ -34,8 +34,9 @@ use crate::delivery_threads::{AdoptedSocket, DeliveryThreads, Order, ThreadEvent
 
 /// Heartbeat interval in nanoseconds, for connections that asked for heartbeats.
 const BEAT_NS: u64 = 5_000_000_000;
-/// What a connection has requested. Its unsent bytes are in the subscriber table of its delivery
-/// thread, which parses no requests.
+
+/// A connection and the streams that it has requested. Its unsent bytes are in the subscriber table
+/// of its delivery thread, which parses no requests.
 struct Client {
     session: StreamSession,
     from: Option<IpAddr>,
