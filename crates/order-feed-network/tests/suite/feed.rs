@@ -238,9 +238,10 @@ fn replays_fill_what_both_lines_have_lost() {
 #[test]
 fn readers_of_itch_join_by_snapshots_and_get_everything_from_lossy_lines() {
     let (first, late) = play(test_seed(), FeedEncoding::Itch, 10);
+    // A market that halts leaves the late reader too few messages to lose one on both lines.
+    assert!(first.counts().replays > 0 && first.counts().replayed_messages > 0, "{:?}", first.counts());
     for reader in [&first, &late] {
         let counts = reader.counts();
-        assert!(counts.replays > 0 && counts.replayed_messages > 0, "{counts:?}");
         assert_eq!((counts.misfits, counts.dropped, counts.snapshots), (0, 0, 1), "{counts:?}");
     }
     let [first, late] = [first, late].map(|reader| reader.next_number() - reader.counts().messages);
