@@ -3,9 +3,7 @@
 //!
 //! Start at    [`VenueApplication`].
 
-mod answers;
 mod binary_entry;
-mod private;
 mod thread_texts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +13,8 @@ use std::net::IpAddr;
 use pitwire_deribit::channels::{ChannelId, SubscriptionStart};
 use pitwire_deribit::codec::{Channel, Request, Token, write_logout};
 use pitwire_deribit::{
-    Authorization, DispatchOutcome, Dispatcher, Effect, FailedLogin, RESUMED_BYTES, RequestClock, RequestContext,
-    Session, SignedRequest, Transport,
+    Authorization, DispatchOutcome, Dispatcher, Effect, FailedLogin, LongAnswer, RESUMED_BYTES, RequestClock,
+    RequestContext, Session, SignedRequest, Transport,
 };
 use pitwire_journal::LogError;
 use pitwire_model::{AccountId, VenueNanos};
@@ -30,23 +28,23 @@ use tracing::{error, warn};
 
 use pitwire_venue::{Maintenance, VenueClock};
 
-use crate::account_listeners::AccountListeners;
+use crate::answer_delivery::AnswerDelivery;
 use crate::api_route::{self, ApiRoute};
 use crate::bus::Bus;
-use crate::client_connection::{ClientConnection, ClientSubscription, is_open, leave, leave_all};
+use crate::client_connection::{ClientConnection, ClientSubscription, TOO_SLOW, is_open, leave, leave_all};
+use crate::delivery_context::DeliveryContext;
 use crate::health::health;
 use crate::heartbeats::Heartbeats;
-use crate::long_answers::{LongAnswers, Recipient};
+use crate::long_answers::Recipient;
 use crate::metrics::{self, Gauges, ServerCounters};
 use crate::page;
-use crate::private_events::{NOTICES_WHILE_BEHIND, PrivateEvents};
-use crate::private_windows::PrivateWindows;
+use crate::private_delivery::PrivateDelivery;
+use crate::private_events::NOTICES_WHILE_BEHIND;
 use crate::public_connections::ConnectionOutput;
 use crate::resume::{Resumption, RetainedChannels, VenueEpoch};
 use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
-use crate::waiting_texts::WaitingTexts;
-use crate::window_sends::{RECORDS_PER_TURN, WindowSends};
+use crate::window_sends::RECORDS_PER_TURN;
 
 /// Interval in nanoseconds at which the order flow runs. Its commands carry their own times, and
 /// those of one interval share a commit.
@@ -63,9 +61,6 @@ const DIARIES_NS: u64 = 10_000_000_000;
 /// Capacity in bytes that the reply buffer keeps after a long reply.
 const KEPT_REPLY_BYTES: usize = 64 * 1024;
 
-/// Close reason of a slow subscriber, with code 1013.
-const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
-
 /// Close reason of a connection whose login has ended, with code 1008.
 const LOGIN_ENDED: &str = "the login has ended: an operator or a logout revoked it";
 
@@ -76,7 +71,6 @@ pub struct VenueApplication {
     /// Connections whose public channels the venue thread sends. The others are in the subscriber
     /// tables of the delivery threads.
     subscribers: BTreeSet<ConnectionId>,
-    listeners: AccountListeners,
     /// Buffer of the reply that is being written.
     reply: Vec<u8>,
     clock: SystemClock,
@@ -88,13 +82,8 @@ pub struct VenueApplication {
     is_early: bool,
     /// Set when the log has failed. Nothing may be sent from then on.
     failure: Option<LogError>,
-    private_events: PrivateEvents,
-    private_windows: PrivateWindows,
-    window_sends: WindowSends,
-    long_answers: LongAnswers,
-    waiting_texts: WaitingTexts,
-    /// Orders and fills that merged private channels may still send in this turn.
-    turn_records: usize,
+    private: PrivateDelivery,
+    answers: AnswerDelivery,
     heartbeats: Heartbeats,
     /// Clients of binary order entry.
     entry: BinaryEntry,
@@ -123,7 +112,6 @@ impl VenueApplication {
             dispatcher,
             clients: BTreeMap::new(),
             subscribers: BTreeSet::new(),
-            listeners: AccountListeners::default(),
             reply: Vec::with_capacity(4096),
             clock,
             venue_clock,
@@ -132,12 +120,8 @@ impl VenueApplication {
             latency: LatencyHistograms::default(),
             is_early: false,
             failure: None,
-            private_events: PrivateEvents::default(),
-            private_windows: PrivateWindows::default(),
-            window_sends: WindowSends::default(),
-            long_answers: LongAnswers::default(),
-            waiting_texts: WaitingTexts::default(),
-            turn_records: RECORDS_PER_TURN,
+            private: PrivateDelivery::new(),
+            answers: AnswerDelivery::default(),
             heartbeats: Heartbeats::default(),
             entry: BinaryEntry::new(0),
             bus: None,
@@ -173,6 +157,40 @@ impl VenueApplication {
     fn rpc_clock(&self) -> RequestClock {
         let steady_ns = self.clock.monotonic_ns();
         RequestClock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
+    }
+
+    /// Returns the deliveries, and what they work on.
+    fn delivery<'a>(
+        &'a mut self,
+        notices: &'a mut Notices,
+    ) -> (&'a mut PrivateDelivery, &'a mut AnswerDelivery, DeliveryContext<'a>) {
+        let context = DeliveryContext {
+            service: &mut self.service,
+            dispatcher: &mut self.dispatcher,
+            clients: &mut self.clients,
+            entry: &mut self.entry,
+            counters: &mut self.counters,
+            failure: &mut self.failure,
+            clock: self.clock,
+            notices,
+        };
+        (&mut self.private, &mut self.answers, context)
+    }
+
+    /// Ends a command: sends its private notices, and lets its public messages follow.
+    fn distribute(&mut self, notices: &mut Notices) {
+        let (private, _, mut context) = self.delivery(notices);
+        private.distribute(&mut context);
+    }
+
+    fn queue_answer(&mut self, to: Recipient, answer: LongAnswer, notices: &mut Notices) {
+        let (private, answers, mut context) = self.delivery(notices);
+        answers.queue(to, answer, private, &mut context);
+    }
+
+    fn close_private_windows(&mut self, notices: &mut Notices) {
+        let (private, _, mut context) = self.delivery(notices);
+        private.close_windows(&mut context);
     }
 
     /// Sends due heartbeats, and closes connections that have not answered the last one.
@@ -230,7 +248,7 @@ impl VenueApplication {
         } else {
             self.subscribers.insert(id);
         }
-        self.listeners.set(id, client.session.subscribed_accounts());
+        self.private.set_accounts(id, client.session.subscribed_accounts());
     }
 
     /// Removes replay buffers of accounts without readers.
@@ -561,7 +579,7 @@ impl Application for VenueApplication {
         out.shrink_to(KEPT_REPLY_BYTES);
         self.reply = out;
         if client.session.has_pending_window() {
-            self.private_windows.arm(self.service.venue.now());
+            self.private.arm_windows(self.service.venue.now());
         }
         self.heartbeats.set(id, client.session.beat_due_ns());
         if answer.account.is_some() && client.payer != answer.account {
@@ -599,7 +617,7 @@ impl Application for VenueApplication {
     }
 
     fn outbox_changed(&mut self, id: ConnectionId, has_room: bool) {
-        self.window_sends.set_room(id, has_room);
+        self.private.set_room(id, has_room);
     }
 
     fn answered(&mut self, latency: &ServerLatency) {
@@ -609,16 +627,14 @@ impl Application for VenueApplication {
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
         let Some(mut client) = self.clients.remove(&id) else { return self.entry_disconnected(id, notices) };
         self.heartbeats.set(id, None);
-        self.window_sends.forget(id);
-        self.long_answers.forget(id);
-        self.waiting_texts.forget(id);
+        self.private.forget(id);
+        self.answers.forget(id);
         for sub in client.public.iter().filter(|sub| sub.is_held) {
             self.held.hold(sub.feed, self.service.venue.now(), &mut self.service.market_data.publisher);
         }
         leave_all(id, &mut client.public, &mut self.service.market_data);
         self.service.market_data.public_connections.forget(id);
         self.subscribers.remove(&id);
-        self.listeners.remove(id);
         for cancel in self.dispatcher.disconnected(&mut client.session, self.service.venue.views()) {
             self.queue_answer(Recipient::Gone, cancel, notices);
         }
@@ -630,22 +646,17 @@ impl Application for VenueApplication {
     }
 
     fn next_due_ns(&self) -> Option<u64> {
-        let due = self
-            .private_windows
-            .next_due()
-            .map_or(self.service.next_due(), |window| window.min(self.service.next_due()));
+        let due =
+            self.private.next_window().map_or(self.service.next_due(), |window| window.min(self.service.next_due()));
         let venue = self.venue_clock.real(due);
         let on_grid = venue.div_ceil(FLOW_GRID_NS).saturating_mul(FLOW_GRID_NS);
         let journal = self.service.venue.journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let upkeep = self.maintenance.as_ref().map_or(u64::MAX, Maintenance::next_due_ns);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
-        let beat = beat.min(self.private_events.blocked_due_ns().unwrap_or(u64::MAX)).min(self.entry.next_due_ns());
-        let has_answers = self.long_answers.has_next(|id| self.window_sends.has_room(id));
-        if has_answers
-            || self.waiting_texts.has_resumable()
-            || self.has_waiting_events()
-            || self.window_sends.has_next()
+        let beat = beat.min(self.private.blocked_due_ns().unwrap_or(u64::MAX)).min(self.entry.next_due_ns());
+        if self.answers.has_next(&self.private)
+            || self.private.has_next(|id| self.answers.is_waiting(id))
             || self.bus.as_ref().is_some_and(Bus::has_joins)
             || self.service.market_data.publisher.has_put_off()
         {
@@ -662,14 +673,15 @@ impl Application for VenueApplication {
         if self.service.is_stopping || self.failure.is_some() {
             return;
         }
-        self.turn_records = RECORDS_PER_TURN;
         self.take_outbox_reports(now_ns);
         let budget = if notices.is_behind() { NOTICES_WHILE_BEHIND } else { RECORDS_PER_TURN };
-        self.send_waiting_events(budget, now_ns, notices);
+        let (private, answers, mut context) = self.delivery(notices);
+        private.begin_turn(budget, now_ns, |id| answers.is_waiting(id), &mut context);
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }
-        self.close_slow_windows(notices);
+        let (private, _, mut context) = self.delivery(notices);
+        private.close_slow(&mut context);
         self.beat(now_ns, notices);
         self.tick_entry(now_ns, notices);
         self.held.let_go(self.service.venue.now(), &mut self.service.market_data.publisher);
@@ -677,7 +689,8 @@ impl Application for VenueApplication {
         let VenueService { venue, market_data, .. } = &mut self.service;
         let here = VenueMoment { engine: venue.engine(), views: venue.views(), at: venue.now() };
         market_data.streams.take_events(here, now_ns);
-        self.continue_answers(notices);
+        let (private, answers, mut context) = self.delivery(notices);
+        answers.continue_turn(private, &mut context);
         self.take_thread_events(notices);
     }
 
@@ -748,9 +761,12 @@ impl Application for VenueApplication {
     }
 
     fn stopping(&mut self, notices: &mut Notices) {
-        self.finish_cancels(notices);
+        let (private, answers, mut context) = self.delivery(notices);
+        answers.finish_cancels(private, &mut context);
         self.stop_entry(notices);
-        self.send_waiting_events(usize::MAX, self.clock.monotonic_ns(), notices);
+        let now_ns = self.clock.monotonic_ns();
+        let (private, answers, mut context) = self.delivery(notices);
+        private.send_waiting(usize::MAX, now_ns, |id| answers.is_waiting(id), &mut context);
         self.service.is_stopping = true;
         self.service.market_data.streams.stop();
         self.service.market_data.public_connections.stop();

@@ -8,6 +8,9 @@ use pitwire_net::ConnectionId;
 
 use crate::service::MarketData;
 
+/// Close reason of a slow subscriber, with code 1013.
+pub(crate) const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
+
 pub(crate) struct ClientSubscription {
     pub name: String,
     pub feed: ChannelId,

@@ -9,10 +9,12 @@
 //! Start at    [`VenueApplication`], then [`VenueService`].
 
 mod account_listeners;
+mod answer_delivery;
 pub mod api_route;
 mod application;
 mod bus;
 mod client_connection;
+mod delivery_context;
 pub mod delivery_threads;
 mod health;
 mod heartbeats;
@@ -20,6 +22,7 @@ mod limits;
 mod long_answers;
 mod metrics;
 mod page;
+mod private_delivery;
 mod private_events;
 mod private_windows;
 mod public_connections;

@@ -74,15 +74,4 @@ impl VenueApplication {
         let frames = data.follow(request.instrument, engine, venue.views(), now);
         self.entry.send_public(request.instrument, Some(request.session), &frames, notices);
     }
-
-    /// Sends the public data of the last commands to the clients that follow it.
-    pub(super) fn send_entry_data(&mut self, notices: &mut Notices) {
-        let Some(data) = &mut self.service.market_data.entry_data else { return };
-        for (instrument, frames) in data.take_frames() {
-            self.entry.send_public(instrument, None, &frames, notices);
-        }
-        if !self.entry.has_followers() {
-            self.service.market_data.entry_data = None;
-        }
-    }
 }

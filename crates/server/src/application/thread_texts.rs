@@ -16,7 +16,7 @@ impl VenueApplication {
         let public_connections = &mut self.service.market_data.public_connections;
         public_connections.take_outbox_reports(now_ns);
         for (id, has_room) in public_connections.unread.take_room_changes() {
-            self.window_sends.set_room(id, has_room);
+            self.private.set_room(id, has_room);
         }
     }
 
@@ -28,7 +28,7 @@ impl VenueApplication {
         while let Some((id, done)) = self.service.market_data.public_connections.next_event(&mut budget) {
             match done {
                 HandoffEvent::Text(text) => {
-                    self.waiting_texts.push(id, text);
+                    self.answers.push_text(id, text);
                     self.act_on_waiting_text(id, notices);
                     if self.clock.monotonic_ns() > deadline_ns {
                         budget.spend();
@@ -47,10 +47,8 @@ impl VenueApplication {
     /// more. Returns when there are none, or at `deadline_ns`.
     fn act_on_resumable_texts(&mut self, deadline_ns: u64, notices: &mut Notices) {
         loop {
-            if !self.waiting_texts.has_resumable() && self.service.market_data.public_connections.unread.take_freed() {
-                self.waiting_texts.resume_all();
-            }
-            let Some(id) = self.waiting_texts.next_resumable() else { return };
+            let unread = &mut self.service.market_data.public_connections.unread;
+            let Some(id) = self.answers.next_resumable(|| unread.take_freed()) else { return };
             self.act_on_waiting_text(id, notices);
             if self.clock.monotonic_ns() > deadline_ns {
                 return;
@@ -61,10 +59,10 @@ impl VenueApplication {
     /// Acts on the next text of a connection on a delivery thread, unless it has to wait: for a
     /// long answer, or until its account has read more.
     fn act_on_waiting_text(&mut self, id: ConnectionId, notices: &mut Notices) {
-        if self.long_answers.is_waiting(id) || !self.service.market_data.public_connections.unread.has_room(id) {
+        if !self.service.market_data.public_connections.unread.has_room(id) {
             return;
         }
-        if let Some(text) = self.waiting_texts.take(id) {
+        if let Some(text) = self.answers.take_text(id) {
             self.text(id, &text, notices);
             self.service.market_data.public_connections.acknowledge(id, text.len());
         }
