@@ -18,7 +18,7 @@ use pitwire_sbe_gateway::{FRAME_HEADER_BYTES, SbeMessage, frame_length};
 use serde_json::{Map, Value};
 
 use crate::message::{CapturedMessage, WireProtocol, feed_fields, sbe_fields};
-use crate::packets::{OpenedPacket, SkipReason, Transport, open};
+use crate::packets::{OpenedPacket, PacketContent, SkipReason, open};
 use crate::reader::{CaptureEnd, CaptureError, read_packets};
 use crate::streams::{StreamEvent, TcpStream};
 
@@ -78,7 +78,7 @@ pub fn decode(
     rest.sort_unstable_by_key(|(ends, _)| *ends);
     for ((source, destination), mut stream) in rest {
         let packet = PacketFacts { at_ns: stream.newest_ns, source, destination };
-        let Stream { tcp, content, .. } = &mut stream;
+        let CapturedStream { tcp, content, .. } = &mut stream;
         tcp.finish(&mut |event| decoder.take_event(packet, content, &event));
     }
     decoder.counts.is_cut_off = matches!(read, Ok(CaptureEnd::CutOff));
@@ -95,7 +95,7 @@ struct PacketFacts {
 type StreamEnds = (SocketAddr, SocketAddr);
 
 #[derive(Default)]
-struct Stream {
+struct CapturedStream {
     tcp: TcpStream,
     content: StreamContent,
     newest_ns: u64,
@@ -159,20 +159,20 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn take(&mut self, at_ns: u64, opened: &OpenedPacket<'_>, streams: &mut HashMap<StreamEnds, Stream>) {
+    fn take(&mut self, at_ns: u64, opened: &OpenedPacket<'_>, streams: &mut HashMap<StreamEnds, CapturedStream>) {
         let OpenedPacket { source, destination, .. } = *opened;
         let packet = PacketFacts { at_ns, source, destination };
         self.counts.cut += u64::from(opened.is_cut);
         match opened.transport {
-            Transport::Datagram(_) if opened.is_cut => {}
-            Transport::Datagram(bytes) => self.take_datagram(packet, bytes),
-            Transport::Segment { sequence, is_first, bytes } => {
+            PacketContent::Datagram(_) if opened.is_cut => {}
+            PacketContent::Datagram(bytes) => self.take_datagram(packet, bytes),
+            PacketContent::Segment { sequence, is_first, bytes } => {
                 let ends = (source, destination);
                 if !streams.contains_key(&ends) && streams.len() >= MAX_STREAMS {
                     self.counts.foreign += 1;
                     return;
                 }
-                let Stream { tcp, content, newest_ns } = streams.entry(ends).or_default();
+                let CapturedStream { tcp, content, newest_ns } = streams.entry(ends).or_default();
                 *newest_ns = at_ns;
                 let is_repeated =
                     tcp.take(sequence, is_first, bytes, &mut |event| self.take_event(packet, content, &event));

@@ -10,7 +10,7 @@ use pcap_parser::data::{PacketData, get_packetdata};
 use crate::reader::CapturedPacket;
 
 /// Content of a packet.
-pub(crate) enum Transport<'a> {
+pub(crate) enum PacketContent<'a> {
     Datagram(&'a [u8]),
     Segment { sequence: u32, is_first: bool, bytes: &'a [u8] },
 }
@@ -19,7 +19,7 @@ pub(crate) enum Transport<'a> {
 pub(crate) struct OpenedPacket<'a> {
     pub source: SocketAddr,
     pub destination: SocketAddr,
-    pub transport: Transport<'a>,
+    pub transport: PacketContent<'a>,
     /// Whether the capture has only the first bytes of the datagram or segment.
     pub is_cut: bool,
 }
@@ -61,12 +61,12 @@ pub(crate) fn open<'a>(packet: &CapturedPacket<'a>) -> Result<OpenedPacket<'a>, 
             let ports = (udp.source_port(), udp.destination_port());
             // A length of 0 or beyond the packet is that of the slice.
             let is_short = udp.payload_len_source() == LenSource::Slice && udp.length() > 0;
-            (ports, Transport::Datagram(udp.payload()), is_short)
+            (ports, PacketContent::Datagram(udp.payload()), is_short)
         }
         Some(TransportSlice::Tcp(tcp)) => {
             let (sequence, is_first) = (tcp.sequence_number(), tcp.syn());
             let ports = (tcp.source_port(), tcp.destination_port());
-            (ports, Transport::Segment { sequence, is_first, bytes: tcp.payload() }, false)
+            (ports, PacketContent::Segment { sequence, is_first, bytes: tcp.payload() }, false)
         }
         _ => return Err(other),
     };

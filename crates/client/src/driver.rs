@@ -87,7 +87,7 @@ pub(crate) struct Driver {
 }
 
 /// Why a socket is served no longer.
-enum End {
+enum SocketEnd {
     /// Every handle is gone.
     NoHandles,
     Lost(Error),
@@ -234,11 +234,11 @@ impl Driver {
     pub async fn run(mut self, mut socket: Socket, mut commands: mpsc::Receiver<ConnectionCommand>) {
         let cause = 'sockets: loop {
             let error = match self.serve(&mut socket, &mut commands).await {
-                End::NoHandles => {
+                SocketEnd::NoHandles => {
                     drop(timeout(TICK, socket.close(None)).await);
                     break "the connection was closed by its user".to_owned();
                 }
-                End::Lost(error) => error,
+                SocketEnd::Lost(error) => error,
             };
             // A venue that still sends must notice the end now, not when another socket is open.
             drop(socket);
@@ -266,7 +266,7 @@ impl Driver {
         }
     }
 
-    async fn serve(&mut self, socket: &mut Socket, commands: &mut mpsc::Receiver<ConnectionCommand>) -> End {
+    async fn serve(&mut self, socket: &mut Socket, commands: &mut mpsc::Receiver<ConnectionCommand>) -> SocketEnd {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -278,12 +278,12 @@ impl Driver {
                 // While the socket takes no more bytes, the commands wait in their queue.
                 command = commands.recv(), if !has_unsent => match command {
                     Some(command) => self.execute_waiting(socket, command, commands),
-                    None => return End::NoHandles,
+                    None => return SocketEnd::NoHandles,
                 },
                 _ = ticks.tick() => self.check(socket),
             };
             if let Err(error) = done {
-                return End::Lost(error);
+                return SocketEnd::Lost(error);
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::ring::Key;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-struct Slot {
+struct LatestEntry {
     payload: Vec<u8>,
     is_binary: bool,
     seq: u64,
@@ -24,7 +24,7 @@ struct Slot {
 #[derive(Debug)]
 pub struct Latest {
     /// Messages by key. A key without a message is not linked.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<LatestEntry>>,
     first: u32,
     last: u32,
 }
@@ -53,7 +53,7 @@ impl Latest {
         }
         self.unlink(key.0);
         let last = self.last;
-        let slot = self.slots[at].get_or_insert_with(Slot::default);
+        let slot = self.slots[at].get_or_insert_with(LatestEntry::default);
         slot.payload.clear();
         slot.payload.extend_from_slice(payload);
         (slot.is_binary, slot.seq, slot.before, slot.behind) = (is_binary, seq, last, NONE);
@@ -72,7 +72,7 @@ impl Latest {
         loop {
             let slot = self.slot(at)?;
             if slot.seq > seq {
-                let Slot { seq, is_binary, ref payload, .. } = *slot;
+                let LatestEntry { seq, is_binary, ref payload, .. } = *slot;
                 return Some(LatestMessage { key: Key(at), seq, is_binary, payload });
             }
             at = slot.behind;
@@ -92,11 +92,11 @@ impl Latest {
         }
     }
 
-    fn slot(&self, at: u32) -> Option<&Slot> {
+    fn slot(&self, at: u32) -> Option<&LatestEntry> {
         self.slots.get(at as usize)?.as_ref()
     }
 
-    fn slot_mut(&mut self, at: u32) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, at: u32) -> Option<&mut LatestEntry> {
         self.slots.get_mut(at as usize)?.as_mut()
     }
 }

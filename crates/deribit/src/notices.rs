@@ -11,7 +11,7 @@ use pitwire_projections::{OrderRecord, UserTrade, Views};
 use crate::account_objects::{order_moment, summary_facts, write_position, write_report};
 use crate::notice_texts::NoticeTexts;
 use crate::session::Session;
-use crate::subscription::{FillList, PrivateSubscription, RECORDS_PER_MESSAGE, take_orders};
+use crate::subscription::{PendingFills, PrivateSubscription, RECORDS_PER_MESSAGE, take_orders};
 
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
 /// Sends the text of an event on a channel, which the function makes if no session has got it.
@@ -149,7 +149,7 @@ impl VenueView<'_> {
     }
 
     /// Adds one fill to a list that will be sent later.
-    fn collect(self, list: &mut FillList, spec: &InstrumentSpec, fill: &UserTrade) {
+    fn collect(self, list: &mut PendingFills, spec: &InstrumentSpec, fill: &UserTrade) {
         list.push(|part| objects::user_trade(&mut Json::new(part), spec, fill, self.engine.currencies()));
     }
 

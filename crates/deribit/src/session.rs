@@ -13,7 +13,7 @@ use pitwire_model::{AccountId, SessionId};
 use crate::ended_logins::EndedLogins;
 use crate::limits::{Meter, RefusalBudget};
 use crate::login::Login;
-use crate::subscription::{FillList, PortfolioState, PrivateSubscription};
+use crate::subscription::{PendingFills, PortfolioState, PrivateSubscription};
 use crate::tokens::{CredentialNumber, SessionNumber};
 
 #[derive(Debug, Default)]
@@ -195,7 +195,7 @@ impl Session {
         self.private.entry(account).or_default().entry(name.to_owned()).or_insert_with(|| PrivateSubscription {
             channel,
             orders: BTreeSet::new(),
-            trades: FillList::default(),
+            trades: PendingFills::default(),
             changes: BTreeMap::new(),
             portfolio: PortfolioState { stale: true, sent: BTreeMap::new() },
             token: None,

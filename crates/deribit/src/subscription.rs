@@ -12,7 +12,7 @@ pub(crate) struct PrivateSubscription {
     pub channel: Channel,
     /// Orders that a merged channel sends at the end of the window.
     pub orders: BTreeSet<OrderId>,
-    pub trades: FillList,
+    pub trades: PendingFills,
     /// Collected changes by instrument, for `user.changes`.
     pub changes: BTreeMap<InstrumentId, PendingChanges>,
     pub portfolio: PortfolioState,
@@ -25,7 +25,7 @@ pub(crate) struct PrivateSubscription {
 #[derive(Debug, Default)]
 pub(crate) struct PendingChanges {
     pub orders: BTreeSet<OrderId>,
-    pub trades: FillList,
+    pub trades: PendingFills,
 }
 
 /// Most orders, and most fills, in one message of a private channel.
@@ -33,13 +33,13 @@ pub(crate) const RECORDS_PER_MESSAGE: usize = 100;
 
 /// Fills that wait to be sent, as JSON, in parts for one message each.
 #[derive(Debug, Default)]
-pub(crate) struct FillList {
+pub(crate) struct PendingFills {
     parts: VecDeque<Vec<u8>>,
     /// Fills in the last part.
     last_len: usize,
 }
 
-impl FillList {
+impl PendingFills {
     /// Adds one fill, which `write` writes.
     pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.parts.is_empty() || self.last_len == RECORDS_PER_MESSAGE {

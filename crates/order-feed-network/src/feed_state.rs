@@ -88,7 +88,7 @@ impl ReplayBuffer {
 }
 
 /// Units that answer a replay request.
-pub(crate) struct Replay {
+pub(crate) struct ReplayUnits {
     pub first: u64,
     pub count: u16,
     pub units: Vec<Arc<[u8]>>,
@@ -169,14 +169,14 @@ impl FeedState {
 
     /// Returns the units with `count` messages from `first`, as far as they exist. `None` if the
     /// first one does not.
-    pub fn replay(&self, first: u64, count: u16) -> Option<Replay> {
+    pub fn replay(&self, first: u64, count: u16) -> Option<ReplayUnits> {
         if first < self.oldest_number() || first >= self.next_number() || count == 0 {
             return None;
         }
         let units = &self.replay.units;
         let begin = units.partition_point(|(unit, _)| *unit <= first).checked_sub(1)?;
         let end = first.saturating_add(u64::from(count));
-        let mut replay = Replay { first: units.get(begin)?.0, count: 0, units: Vec::new() };
+        let mut replay = ReplayUnits { first: units.get(begin)?.0, count: 0, units: Vec::new() };
         for (at, (unit_first, unit)) in units.iter().enumerate().skip(begin) {
             let next = units.get(at + 1).map_or(self.next_number(), |(next, _)| *next);
             match u16::try_from(next - replay.first) {

@@ -107,7 +107,7 @@ impl Deliver for Books<'_> {
 }
 
 /// How a reader gets missing messages.
-enum Recovery {
+enum RecoverySource {
     /// `None` until the next snapshot.
     Mitch(Option<RecoveryClient>),
     Itch(RequestClient),
@@ -120,7 +120,7 @@ pub struct FeedReader {
     arbiter: LineArbiter,
     books: BookBuilder,
     datagrams: Receiver<Datagram>,
-    recovery: Recovery,
+    recovery: RecoverySource,
     join_at: Instant,
     replay_at: Instant,
     check_at: Instant,
@@ -140,11 +140,11 @@ impl FeedReader {
         let (queue, datagrams) = sync_channel(MAX_DATAGRAMS);
         let clock = Instant::now();
         let recovery = match options.encoding {
-            FeedEncoding::Mitch => Recovery::Mitch(None),
+            FeedEncoding::Mitch => RecoverySource::Mitch(None),
             FeedEncoding::Itch => {
                 let address = options.recovery;
                 let opened = RequestClient::open(address);
-                Recovery::Itch(opened.map_err(|error| ReaderError::Recovery { address, error })?)
+                RecoverySource::Itch(opened.map_err(|error| ReaderError::Recovery { address, error })?)
             }
         };
         let mut reader = FeedReader {
@@ -209,7 +209,7 @@ impl FeedReader {
         if datagram.source != source {
             return self.arbiter.count_foreign(datagram.line);
         }
-        if let Recovery::Itch(requests) = &mut self.recovery {
+        if let RecoverySource::Itch(requests) = &mut self.recovery {
             match requests.session_of(&datagram.bytes) {
                 PacketSession::Current => {}
                 PacketSession::Past => return self.arbiter.count_foreign(datagram.line),
@@ -227,8 +227,8 @@ impl FeedReader {
     fn note_misfit(&mut self) {
         self.arbiter.counts.misfits += 1;
         match &mut self.recovery {
-            Recovery::Mitch(connection) => *connection = None,
-            Recovery::Itch(requests) => requests.leave(None),
+            RecoverySource::Mitch(connection) => *connection = None,
+            RecoverySource::Itch(requests) => requests.leave(None),
         }
     }
 
@@ -236,11 +236,11 @@ impl FeedReader {
     fn recover(&mut self, visit: &mut dyn FnMut(u64, &FeedMessage)) -> Result<(), ReaderError> {
         let (now, now_ns) = (Instant::now(), self.now_ns());
         let connection = match &mut self.recovery {
-            Recovery::Mitch(connection) => connection,
-            Recovery::Itch(requests) if !requests.has_session() => {
+            RecoverySource::Mitch(connection) => connection,
+            RecoverySource::Itch(requests) if !requests.has_session() => {
                 return if now >= self.join_at { self.take_snapshot() } else { Ok(()) };
             }
-            Recovery::Itch(_) => {
+            RecoverySource::Itch(_) => {
                 self.request_missing(now_ns, visit);
                 return Ok(());
             }
@@ -283,7 +283,7 @@ impl FeedReader {
 
     /// Requests missing packets of MoldUDP64, one after the other.
     fn request_missing(&mut self, now_ns: u64, visit: &mut dyn FnMut(u64, &FeedMessage)) {
-        let Recovery::Itch(requests) = &mut self.recovery else { return };
+        let RecoverySource::Itch(requests) = &mut self.recovery else { return };
         if self.arbiter.gap(now_ns).is_none() {
             return;
         }
@@ -314,14 +314,14 @@ impl FeedReader {
         let address = self.options.recovery;
         let failed = |error| ReaderError::Recovery { address, error };
         let newest = match &mut self.recovery {
-            Recovery::Mitch(connection) => {
+            RecoverySource::Mitch(connection) => {
                 let mut recovery = RecoveryClient::connect(address).map_err(failed)?;
                 let Some((newest, books)) = recovery.snapshot().map_err(failed)? else { return Ok(()) };
                 self.books = books;
                 *connection = Some(recovery);
                 newest.into()
             }
-            Recovery::Itch(requests) => {
+            RecoverySource::Itch(requests) => {
                 let Some(snapshot) = glimpse_client::fetch(address).map_err(failed)? else { return Ok(()) };
                 self.books = snapshot.books;
                 requests.follow(snapshot.session);
@@ -348,8 +348,8 @@ impl FeedReader {
     /// Returns whether the books are current, except for datagrams that have not arrived.
     pub fn is_joined(&self) -> bool {
         match &self.recovery {
-            Recovery::Mitch(connection) => connection.is_some(),
-            Recovery::Itch(requests) => requests.has_session() && self.arbiter.missing().is_none(),
+            RecoverySource::Mitch(connection) => connection.is_some(),
+            RecoverySource::Itch(requests) => requests.has_session() && self.arbiter.missing().is_none(),
         }
     }
 

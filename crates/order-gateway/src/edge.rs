@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::links::{LinkRole, Links, Uplinks};
 use crate::request::{Refusal, Request, Route, answered, with_id};
-use crate::session::{Grant, Login, Session, no_cancel_on_disconnect, not_logged_in};
+use crate::session::{Grant, GrantedLogin, Session, no_cancel_on_disconnect, not_logged_in};
 use crate::throttle::{Rate, Throttle};
 use crate::timers::{Timer, Timers};
 
@@ -216,7 +216,7 @@ impl<R> Edge<R> {
         let renewal_ns = self.now_ns.saturating_add(grant.renewed_after_ns());
         self.timers.set(renewal_ns, Timer::Renewal { client, login: number });
         if let Some(session) = self.sessions.get_mut(&client) {
-            session.login = Some(Login { client_id, grant, number, renewal_ns });
+            session.login = Some(GrantedLogin { client_id, grant, number, renewal_ns });
         }
     }
 
@@ -234,7 +234,7 @@ impl<R> Edge<R> {
 
     /// Asks for new tokens of a login, if it still lasts.
     fn renew(&mut self, client: ConnectionId, login: u64, notices: &mut Notices) {
-        let Some(Login { grant, .. }) = self.login(client, login) else { return };
+        let Some(GrantedLogin { grant, .. }) = self.login(client, login) else { return };
         let params = json!({"grant_type": "refresh_token", "refresh_token": grant.refresh_token});
         let Ok(params) = RawValue::from_string(params.to_string()) else { return };
         let request = Request { id: None, method: "public/auth".into(), params: Some(&params) };
@@ -244,7 +244,7 @@ impl<R> Edge<R> {
     /// Takes the answer to [`Self::renew`]. `grant` is `None` if the venue refused the renewal, for
     /// example because an operator has revoked the credential, or did not answer.
     fn take_renewal(&mut self, client: ConnectionId, login: u64, grant: Option<Grant>, notices: &mut Notices) {
-        let Some(Login { client_id, .. }) = self.login(client, login) else { return };
+        let Some(GrantedLogin { client_id, .. }) = self.login(client, login) else { return };
         let client_id = client_id.clone();
         match grant {
             Some(grant) => self.set_login(client, client_id, login, grant),
@@ -252,7 +252,7 @@ impl<R> Edge<R> {
         }
     }
 
-    fn login(&self, client: ConnectionId, number: u64) -> Option<&Login> {
+    fn login(&self, client: ConnectionId, number: u64) -> Option<&GrantedLogin> {
         self.sessions.get(&client)?.login.as_ref().filter(|login| login.number == number)
     }
 

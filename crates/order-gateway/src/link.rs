@@ -20,11 +20,11 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct VenueLink {
     tls: Option<Box<ClientSession>>,
-    stage: Stage,
+    stage: LinkStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum LinkStage {
     Opening(Box<Opening>),
     Open(Box<Decoder>),
 }
@@ -57,12 +57,12 @@ impl VenueLink {
             None => out.extend_from_slice(handshake.request()),
         }
         let opening = Opening { handshake, is_asked: tls.is_none(), received: Vec::new(), waiting: Vec::new() };
-        Ok(VenueLink { tls, stage: Stage::Opening(Box::new(opening)) })
+        Ok(VenueLink { tls, stage: LinkStage::Opening(Box::new(opening)) })
     }
 
     /// Says whether the handshakes are done.
     pub fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open(_))
+        matches!(self.stage, LinkStage::Open(_))
     }
 
     /// Sends a text. It waits until the link is open.
@@ -70,7 +70,7 @@ impl VenueLink {
     /// # Errors
     /// Too many texts wait, or the machine has no random numbers.
     pub fn send(&mut self, text: String, out: &mut Vec<u8>) -> Result<(), String> {
-        let Stage::Opening(opening) = &mut self.stage else {
+        let LinkStage::Opening(opening) = &mut self.stage else {
             return write(self.tls.as_deref_mut(), Opcode::Text, text.as_bytes(), out);
         };
         opening.waiting.push(text);
@@ -97,7 +97,7 @@ impl VenueLink {
         let mut plain = Vec::new();
         session.receive(&mut bytes.to_vec(), &mut plain, out).map_err(no_tls)?;
         let is_ended = session.is_ended();
-        if let Stage::Opening(opening) = &mut self.stage
+        if let LinkStage::Opening(opening) = &mut self.stage
             && !opening.is_asked
             && session.is_open()
         {
@@ -109,20 +109,20 @@ impl VenueLink {
     }
 
     fn receive_plain(&mut self, bytes: &[u8], out: &mut Vec<u8>, take: &mut impl FnMut(&str)) -> Result<(), String> {
-        let Stage::Opening(opening) = &mut self.stage else { return self.decode(bytes, out, take) };
+        let LinkStage::Opening(opening) = &mut self.stage else { return self.decode(bytes, out, take) };
         opening.received.extend_from_slice(bytes);
         let opened = opening.handshake.judge(&opening.received);
         let opened = opened.map_err(|refusal| format!("the venue opens no WebSocket: {refusal}"))?;
         let Some(opened) = opened else { return Ok(()) };
         let frames = opening.received.split_off(opened.head_bytes);
         let waiting = std::mem::take(&mut opening.waiting);
-        self.stage = Stage::Open(Box::new(Decoder::of_server(LIMITS)));
+        self.stage = LinkStage::Open(Box::new(Decoder::of_server(LIMITS)));
         waiting.into_iter().try_for_each(|text| self.send(text, out))?;
         self.decode(&frames, out, take)
     }
 
     fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>, take: &mut impl FnMut(&str)) -> Result<(), String> {
-        let VenueLink { tls, stage: Stage::Open(decoder) } = self else { return Ok(()) };
+        let VenueLink { tls, stage: LinkStage::Open(decoder) } = self else { return Ok(()) };
         let broken = |error: ProtocolError| format!("the venue breaks the WebSocket protocol: {error}");
         let mut at = 0;
         while at < bytes.len() {

@@ -17,7 +17,7 @@ use crate::throttle::Throttle;
 pub(crate) struct Session {
     /// IP address of the client. The throttle counts requests before a login by it.
     address: String,
-    pub login: Option<Login>,
+    pub login: Option<GrantedLogin>,
     /// The connection to the venue for the channels of this client.
     pub feed: Option<ConnectionId>,
     /// Requests without an answer on the shared connection.
@@ -26,7 +26,7 @@ pub(crate) struct Session {
 
 /// A login that the venue has granted.
 #[derive(Debug)]
-pub(crate) struct Login {
+pub(crate) struct GrantedLogin {
     /// Name under which the client's requests are counted.
     pub client_id: String,
     pub grant: Grant,

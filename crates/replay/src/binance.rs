@@ -24,7 +24,7 @@ const MOST_DECIMALS: u8 = 18;
 const LEVELS: &str = r#"levels such as ["100.10","2.5"]"#;
 
 /// A message of the symbol.
-enum Row {
+enum BinanceMessage {
     /// Changes of levels, bids before offers; whether earlier changes are missing.
     Depth { levels: Vec<(Side, Decimal, Decimal)>, has_gap: bool },
     /// The side is that of the resting order.
@@ -37,7 +37,7 @@ pub struct BinanceReader {
     symbols: BTreeSet<String>,
     /// The kind of the first trade. Trades of the other kind repeat them and are ignored.
     trades: Option<String>,
-    rows: Vec<(VenueNanos, Row)>,
+    rows: Vec<(VenueNanos, BinanceMessage)>,
     last_update: Option<u64>,
     messages: u64,
 }
@@ -92,7 +92,7 @@ impl BinanceReader {
         Ok(())
     }
 
-    fn depth(&mut self, event: &Value) -> Result<Row, String> {
+    fn depth(&mut self, event: &Value) -> Result<BinanceMessage, String> {
         let number = |name: &str| event[name].as_u64().ok_or_else(|| unexpected(event, name, "a whole number"));
         let (first, last) = (number("U")?, number("u")?);
         let has_gap = self.last_update.is_some_and(|before| first > before.saturating_add(1));
@@ -107,7 +107,7 @@ impl BinanceReader {
                 levels.push((side, price, quantity));
             }
         }
-        Ok(Row::Depth { levels, has_gap })
+        Ok(BinanceMessage::Depth { levels, has_gap })
     }
 
     /// Returns the tape of the symbol. Prices are in units of the last decimal that any of them
@@ -139,8 +139,8 @@ impl BinanceReader {
         for (_, row) in &self.rows {
             let one;
             let numbers = match row {
-                Row::Depth { levels, .. } => levels,
-                Row::Trade { maker, price, quantity } => {
+                BinanceMessage::Depth { levels, .. } => levels,
+                BinanceMessage::Trade { maker, price, quantity } => {
                     one = vec![(*maker, *price, *quantity)];
                     &one
                 }
@@ -164,13 +164,13 @@ fn decimal(value: &Value) -> Option<Decimal> {
     (found.mantissa >= 0 && found.scale <= MOST_DECIMALS).then_some(found)
 }
 
-fn trade(event: &Value) -> Result<Row, String> {
+fn trade(event: &Value) -> Result<BinanceMessage, String> {
     let number = |name: &str| {
         decimal(&event[name]).ok_or_else(|| unexpected(event, name, "a number of at most 18 decimals in quotes"))
     };
     let is_buyer_maker = event["m"].as_bool().ok_or_else(|| unexpected(event, "m", "true or false"))?;
     let maker = if is_buyer_maker { Side::Buy } else { Side::Sell };
-    Ok(Row::Trade { maker, price: number("p")?, quantity: number("q")? })
+    Ok(BinanceMessage::Trade { maker, price: number("p")?, quantity: number("q")? })
 }
 
 /// Describes the fault of a field of a message.
@@ -242,13 +242,13 @@ impl MadeBook {
         })
     }
 
-    fn take(&mut self, row: &Row) -> Result<(), Failure> {
+    fn take(&mut self, row: &BinanceMessage) -> Result<(), Failure> {
         match row {
-            Row::Trade { maker, price, quantity } => {
+            BinanceMessage::Trade { maker, price, quantity } => {
                 let (price, lots) = (self.price(*price)?, self.lots(*quantity)?);
                 self.trade(*maker, price, lots);
             }
-            Row::Depth { levels, has_gap } => {
+            BinanceMessage::Depth { levels, has_gap } => {
                 self.tape.unsupported += u64::from(*has_gap);
                 let mut grown = Vec::new();
                 for (side, price, quantity) in levels {

@@ -23,7 +23,7 @@ pub struct OwnOrder {
 /// A row of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct OrderRow {
     #[serde(rename = "TimeNs")]
     time: u64,
     #[serde(rename = "Side")]
@@ -44,7 +44,7 @@ struct Row {
 /// Returns a failure with the line of a malformed row.
 pub fn read_own_orders(input: impl Read) -> Result<Vec<OwnOrder>, Failure> {
     let mut orders = Vec::new();
-    for (line, row) in (2_u64..).zip(csv::Reader::from_reader(input).into_deserialize::<Row>()) {
+    for (line, row) in (2_u64..).zip(csv::Reader::from_reader(input).into_deserialize::<OrderRow>()) {
         let failed = |what: String| {
             Failure::new(format!("cannot read the orders: line {line}: {what}"))
                 .remedy("give the columns TimeNs, Side, PriceTicks, VolumeLots and CancelNs")

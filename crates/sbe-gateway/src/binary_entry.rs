@@ -17,7 +17,7 @@ use crate::entry_context::{EntryContext, EntryRecipient, SessionKey};
 use crate::entry_session::{Cause, EntrySession};
 use crate::execution_reports::execution_reports;
 use crate::messages::{Heartbeat, LogonAccepted, Logout, ReportsLost, SbeMessage};
-use crate::profile::{ALREADY_LOGGED_ON, ClientMessage, PitwireProfile, Profile, Refusal};
+use crate::profile::{ALREADY_LOGGED_ON, ClientMessage, EntryRefusal, PitwireProfile, Profile};
 use crate::requests::Rejection;
 
 /// Longest frame of a client, in bytes.
@@ -179,7 +179,7 @@ impl BinaryEntry {
                 match session.follow(instrument_id, is_wanted, context) {
                     Ok(()) => session.send(&answer, Cause::Request, context.notices),
                     Err(rejection) => {
-                        session.refuse(Refusal { request_id: 0, template_id: 0, rejection }, context.notices);
+                        session.refuse(EntryRefusal { request_id: 0, template_id: 0, rejection }, context.notices);
                     }
                 }
             }

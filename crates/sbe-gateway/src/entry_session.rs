@@ -11,7 +11,7 @@ use crate::codec::FixedDecimal;
 use crate::entry_context::{EntryContext, EntryRecipient, FollowRequest, SessionKey};
 use crate::execution_reports::{accepted, market_answer};
 use crate::messages::*;
-use crate::profile::{ClientFrames, Refusal, SessionProfile};
+use crate::profile::{ClientFrames, EntryRefusal, SessionProfile};
 use crate::replay_log::ReplayLog;
 use crate::requests::{Rejection, market_of, typed_request};
 
@@ -89,8 +89,8 @@ impl EntrySession {
     }
 
     /// Refuses a message before it is executed.
-    pub fn refuse(&mut self, refusal: Refusal, notices: &mut Notices) {
-        let Refusal { request_id, template_id, rejection } = refusal;
+    pub fn refuse(&mut self, refusal: EntryRefusal, notices: &mut Notices) {
+        let EntryRefusal { request_id, template_id, rejection } = refusal;
         self.publish(rejection.reject(request_id, template_id), Cause::Request, notices);
     }
 

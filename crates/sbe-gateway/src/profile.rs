@@ -37,7 +37,7 @@ pub(crate) enum ClientFrames {
 
 /// A message that is refused before it is executed.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct EntryRefusal {
     pub request_id: u64,
     pub template_id: u16,
     pub rejection: Rejection,
@@ -69,7 +69,7 @@ pub(crate) trait SessionProfile: Send {
     /// # Errors
     ///
     /// Fails if the message is malformed, or if it is none of a client.
-    fn decode(&self, frame: &[u8], next: u64) -> Result<ClientMessage, Refusal>;
+    fn decode(&self, frame: &[u8], next: u64) -> Result<ClientMessage, EntryRefusal>;
 
     /// Encodes a message to the client. `sequence` is its number if it gets one.
     fn encode(&self, message: SbeMessage, sequence: u64) -> ClientFrames;
@@ -136,10 +136,10 @@ fn frame_of(message: &SbeMessage) -> Vec<u8> {
 }
 
 impl SessionProfile for PitwireProfile {
-    fn decode(&self, frame: &[u8], _next: u64) -> Result<ClientMessage, Refusal> {
+    fn decode(&self, frame: &[u8], _next: u64) -> Result<ClientMessage, EntryRefusal> {
         SbeMessage::decode(frame).map(ClientMessage::of).map_err(|error| {
             let remedy = "Encode messages by contracts/pitwire-order-entry.xml.";
-            Refusal { request_id: 0, template_id: 0, rejection: Rejection::invalid(error.to_string(), remedy) }
+            EntryRefusal { request_id: 0, template_id: 0, rejection: Rejection::invalid(error.to_string(), remedy) }
         })
     }
 

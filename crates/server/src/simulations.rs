@@ -35,14 +35,14 @@ pub struct Simulations {
     store: Arc<RunStore>,
     /// The `pitwire` program.
     program: PathBuf,
-    worker: Option<Worker>,
+    worker: Option<SimulationThread>,
     reads: FileReads,
     /// Whether members may run simulations.
     is_for_members: bool,
 }
 
 /// A thread that runs a simulation or exports one.
-struct Worker {
+struct SimulationThread {
     run: u64,
     stops: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -84,7 +84,8 @@ impl Simulations {
         };
         // The record of a finished run is the last thing that its thread changes, so this waits for
         // the end of a thread only.
-        let is_finished = |worker: &mut Worker| worker.thread.is_finished() || self.store.is_finished(worker.run);
+        let is_finished =
+            |worker: &mut SimulationThread| worker.thread.is_finished() || self.store.is_finished(worker.run);
         if let Some(worker) = self.worker.take_if(is_finished) {
             self.end(worker);
         }
@@ -103,7 +104,7 @@ impl Simulations {
     }
 
     /// Waits for a thread that has ended or is about to. A panic leaves its run unfinished.
-    fn end(&self, worker: Worker) {
+    fn end(&self, worker: SimulationThread) {
         if worker.thread.join().is_err() {
             self.store.change(worker.run, |record| {
                 record.end(RunState::Failed, Some("the thread of the run panicked (report it with the log)".into()));
@@ -167,7 +168,7 @@ impl Simulations {
         };
         match thread::Builder::new().name("simulation".into()).spawn(work) {
             Ok(thread) => {
-                self.worker = Some(Worker { run, stops, thread });
+                self.worker = Some(SimulationThread { run, stops, thread });
                 Ok(())
             }
             Err(error) => {

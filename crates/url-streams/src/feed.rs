@@ -24,7 +24,7 @@ use crate::instrument_encoder::InstrumentEncoder;
 use crate::key::{Kind, StreamKey};
 use crate::market::{Day, Level, Market, Touch};
 use crate::names::Directory;
-use crate::state::{Instrument, Ladder, SentState, Sink, StreamEntry, StreamId, Streams, VenueMoment};
+use crate::state::{Ladder, SentState, Sink, StreamEntry, StreamId, StreamInstrument, Streams, VenueMoment};
 
 /// As many trades as the venue's tape has.
 const AGGREGATES: usize = Tape::TRADES;
@@ -45,11 +45,11 @@ impl Streams {
         &self.directory
     }
 
-    pub(crate) fn instrument(&self, id: InstrumentId) -> Option<&Instrument> {
+    pub(crate) fn instrument(&self, id: InstrumentId) -> Option<&StreamInstrument> {
         self.instruments.get(id.0 as usize)
     }
 
-    pub(crate) fn instruments_mut(&mut self) -> &mut [Instrument] {
+    pub(crate) fn instruments_mut(&mut self) -> &mut [StreamInstrument] {
         &mut self.instruments
     }
 
@@ -62,11 +62,11 @@ impl Streams {
         self.directory.learn(engine);
         for market in engine.markets().iter().skip(self.instruments.len()) {
             let tape = views.tape(market.spec.id);
-            let mut instrument = Instrument {
+            let mut instrument = StreamInstrument {
                 bars: tape.map(Bars::of).unwrap_or_default(),
                 sent_change_ids: [market.change_id(); 2],
                 last_lots: tape.and_then(|tape| tape.trades().back()).map_or(Lots::ZERO, |trade| trade.lots),
-                ..Instrument::default()
+                ..StreamInstrument::default()
             };
             tape.into_iter().flat_map(Tape::trades).for_each(|trade| instrument.aggregate(trade, true));
             self.instruments.push(instrument);
@@ -256,7 +256,7 @@ impl Streams {
     }
 }
 
-impl Instrument {
+impl StreamInstrument {
     fn has_readers(&self) -> bool {
         self.entries.iter().any(|entry| entry.readers > 0)
     }
@@ -433,7 +433,7 @@ mod tests {
     /// A mass cancel over many prices sorts them a few times, not once per level.
     #[test]
     fn distinct_levels_are_sorted_rarely() {
-        let mut instrument = Instrument::default();
+        let mut instrument = StreamInstrument::default();
         let levels = 4 * TOUCHED;
         let mut times = 0;
         for price in 0..levels {

@@ -13,7 +13,7 @@ use crate::bithumb::{self, Part};
 use crate::gemini::{self, Change, NumberPosition, Reason, Update};
 use crate::key::{Kind, KlineInterval, MessageForm};
 use crate::market::{Day, Level, Market, Touch};
-use crate::state::{Instrument, Scratch, SentState, Sink, StreamEntry, Streams, VenueMoment};
+use crate::state::{Scratch, SentState, Sink, StreamEntry, StreamInstrument, Streams, VenueMoment};
 use crate::text::put;
 
 impl StreamEntry {
@@ -66,7 +66,7 @@ impl StreamEntry {
 
 /// An instrument, and everything needed to write its messages.
 pub(crate) struct InstrumentEncoder<'a, 'b> {
-    pub instrument: &'a mut Instrument,
+    pub instrument: &'a mut StreamInstrument,
     pub place: &'a pitwire_engine::Market,
     pub market: Market<'a>,
     pub here: VenueMoment<'a>,

@@ -54,7 +54,7 @@ pub(crate) enum SentState {
 pub(crate) type Ladder = BTreeMap<(Side, Ticks), Lots>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Instrument {
+pub(crate) struct StreamInstrument {
     pub bars: Bars,
     pub aggregates: VecDeque<Aggregate>,
     pub last_lots: Lots,
@@ -82,7 +82,7 @@ pub(crate) struct Instrument {
 #[derive(Debug, Default)]
 pub struct Streams {
     pub(crate) directory: Directory,
-    pub(crate) instruments: Vec<Instrument>,
+    pub(crate) instruments: Vec<StreamInstrument>,
     /// Streams of all instruments.
     pub(crate) all: Vec<StreamEntry>,
     pub(crate) keys: Vec<StreamKey>,

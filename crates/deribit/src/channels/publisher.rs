@@ -33,7 +33,7 @@ pub(super) struct Backlog {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Instrument {
+pub(super) struct InstrumentChannels {
     pub levels: Levels,
     pub change_id: u64,
     /// Backlog per interval, in the order of [`Interval::ALL`].
@@ -51,7 +51,7 @@ pub(super) struct Scratch {
 #[derive(Debug, Default)]
 pub struct PublicChannels {
     pub(super) feeds: ChannelTable<Feed>,
-    pub(super) instruments: Vec<Instrument>,
+    pub(super) instruments: Vec<InstrumentChannels>,
     pub(super) trades_of: Vec<TradesFeed>,
     pub(super) states: Vec<StateFeed>,
     pub(super) drop_copies: Vec<DropCopyFeed>,
@@ -72,7 +72,7 @@ impl PublicChannels {
     pub fn new(engine: &Engine) -> Self {
         let mut publisher = PublicChannels::default();
         for market in engine.markets() {
-            let mut instrument = Instrument { change_id: market.change_id(), ..Instrument::default() };
+            let mut instrument = InstrumentChannels { change_id: market.change_id(), ..InstrumentChannels::default() };
             for side in [Side::Buy, Side::Sell] {
                 for (price, lots) in market.book().levels(side) {
                     instrument.levels.set(side, price, lots);
@@ -96,7 +96,7 @@ impl PublicChannels {
         for event in events {
             self.publish_state(event, stamped.at, engine);
             match event {
-                Event::InstrumentAdded(_) => self.instruments.push(Instrument::default()),
+                Event::InstrumentAdded(_) => self.instruments.push(InstrumentChannels::default()),
                 Event::Level { instrument, side, price, lots } => self.level(*instrument, *side, *price, *lots),
                 Event::Trade { instrument, .. } => self.trade(*instrument, events, views),
                 Event::SessionChanged { instrument, .. } | Event::ClosingPriceSet { instrument, .. } => {
@@ -215,7 +215,7 @@ impl PublicChannels {
             return;
         };
         let Some(facts) = MarketFacts::of(engine, views, id, at) else { return };
-        let Instrument { levels, change_id, lines, .. } = instrument;
+        let InstrumentChannels { levels, change_id, lines, .. } = instrument;
         let now = InstrumentNow { facts: &facts, levels, change_id: *change_id, tape: views.tape(id) };
         for line in lines {
             let Some(feed) = feed_with_subscribers(feeds, Some(line.feed)) else { continue };
@@ -316,7 +316,7 @@ impl PublicChannels {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let place = |kind| place(*seq, kind);
         let (Some(instrument), Some(market)) = (instruments.get_mut(id.0 as usize), engine.market(id)) else { return };
-        let Instrument { levels, change_id, backlogs, .. } = instrument;
+        let InstrumentChannels { levels, change_id, backlogs, .. } = instrument;
         let backlog = &mut backlogs[interval as usize];
         if !std::mem::take(&mut backlog.touched) {
             return;

@@ -61,7 +61,7 @@ pub(crate) async fn serve(mut client: TcpStream, shared: &ProxyState, connection
         Ok(false) => return Ok(()),
         Err(Refusal { status, reason }) => return answer(&mut client, status, reason).await,
     }
-    let Some(request) = Request::of(&received, shared.upstream.address()) else { return Ok(()) };
+    let Some(request) = VenueRequest::of(&received, shared.upstream.address()) else { return Ok(()) };
     let venue = match shared.upstream.connect().await {
         Ok(venue) => venue,
         Err(error) => {
@@ -81,21 +81,21 @@ fn reset(socket: TcpStream) -> io::Result<()> {
 }
 
 /// A request in the form that the venue gets.
-struct Request {
+struct VenueRequest {
     bytes: Vec<u8>,
     is_upgrade: bool,
     /// Bytes that the client sent after a handshake.
     rest: Vec<u8>,
 }
 
-impl Request {
+impl VenueRequest {
     /// Makes the request from the client's, which is complete.
     fn of(received: &[u8], address: &Address) -> Option<Self> {
         let HeadParseResult::Head(head) = head::parse(received, &HeadLimits::default()) else { return None };
         let (body, rest) = received[head.head_bytes..].split_at(head.body_bytes);
         let mut bytes = forwarded_head(&head, &received[..head.head_bytes], address);
         bytes.extend_from_slice(body);
-        Some(Request { bytes, is_upgrade: head.is_upgrade(), rest: rest.to_vec() })
+        Some(VenueRequest { bytes, is_upgrade: head.is_upgrade(), rest: rest.to_vec() })
     }
 }
 
@@ -137,7 +137,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    async fn web_socket(mut self, request: Request) -> io::Result<()> {
+    async fn web_socket(mut self, request: VenueRequest) -> io::Result<()> {
         self.venue.write_all(&request.bytes).await?;
         let response =
             timeout(PATIENCE, read_response_head(&mut self.venue)).await.map_err(|_| io::ErrorKind::TimedOut)??;

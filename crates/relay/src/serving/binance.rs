@@ -44,7 +44,7 @@ struct Numbers {
 }
 
 /// One stream of the connection.
-struct Stream {
+struct FollowedStream {
     channel: usize,
     /// Last change of a stream of depth changes.
     last_change: Option<u64>,
@@ -64,9 +64,9 @@ pub(crate) async fn follow(
 ) -> Result<(), Failure> {
     let request = request(&upstream, channels);
     let socket = open(&upstream, &request).await?;
-    let mut streams: BTreeMap<String, Stream> = BTreeMap::new();
+    let mut streams: BTreeMap<String, FollowedStream> = BTreeMap::new();
     for (channel, name) in channels.iter().enumerate() {
-        streams.insert(name.clone(), Stream { channel, last_change: None });
+        streams.insert(name.clone(), FollowedStream { channel, last_change: None });
     }
     tokio::spawn(async move {
         let mut socket = socket;
@@ -127,7 +127,11 @@ async fn open_again(upstream: &Upstream, request: &str, cause: &str, events: &Se
 }
 
 /// Passes messages on until the connection fails. Returns the cause.
-async fn serve(socket: &mut Socket, streams: &mut BTreeMap<String, Stream>, events: &Sender<FeedEvent>) -> String {
+async fn serve(
+    socket: &mut Socket,
+    streams: &mut BTreeMap<String, FollowedStream>,
+    events: &Sender<FeedEvent>,
+) -> String {
     loop {
         let message = match timeout(SILENCE, socket.next()).await {
             Err(_) => return format!("silent for {} s", SILENCE.as_secs()),
@@ -155,7 +159,7 @@ async fn serve(socket: &mut Socket, streams: &mut BTreeMap<String, Stream>, even
     }
 }
 
-impl Stream {
+impl FollowedStream {
     /// Returns what is missing between the last depth change and this message.
     fn gap_before(&mut self, data: &RawValue) -> Option<String> {
         let Ok(Numbers { first_change: Some(first), last_change: Some(last) }) = serde_json::from_str(data.get())
@@ -173,7 +177,7 @@ mod tests {
 
     #[test]
     fn missing_depth_changes_are_noticed() {
-        let mut stream = Stream { channel: 0, last_change: None };
+        let mut stream = FollowedStream { channel: 0, last_change: None };
         let mut gap = |text: &str| stream.gap_before(&RawValue::from_string(text.into()).unwrap());
         assert_eq!(gap(r#"{"e":"depthUpdate","U":5,"u":7}"#), None);
         assert_eq!(gap(r#"{"e":"depthUpdate","U":8,"u":8}"#), None);

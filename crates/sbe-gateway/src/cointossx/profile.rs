@@ -10,7 +10,7 @@ use super::members::CtxMembers;
 use super::messages::*;
 use crate::codec::{FixedDecimal, Text};
 use crate::messages::{Logon, Logout, SbeMessage};
-use crate::profile::{ALREADY_LOGGED_ON, ClientFrames, ClientMessage, Profile, Refusal, SessionProfile};
+use crate::profile::{ALREADY_LOGGED_ON, ClientFrames, ClientMessage, EntryRefusal, Profile, SessionProfile};
 use crate::requests::Rejection;
 
 /// The schemas `contracts/cointossx-*.xml`.
@@ -61,7 +61,7 @@ impl Profile for CoinTossXProfile {
 }
 
 impl SessionProfile for CoinTossXSession {
-    fn decode(&self, frame: &[u8], next: u64) -> Result<ClientMessage, Refusal> {
+    fn decode(&self, frame: &[u8], next: u64) -> Result<ClientMessage, EntryRefusal> {
         self.decode_request(frame, next)
     }
 

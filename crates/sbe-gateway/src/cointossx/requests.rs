@@ -7,7 +7,7 @@ use crate::messages::{
     AmendOrder, CancelOrder, EntryTimeInForce, EntryType, Flag, Logout, MarketQuery, MassCancel, MassCancelScope,
     NewOrder, OrderSide, QuerySubject, RetransmitRequest, SbeMessage,
 };
-use crate::profile::{ClientMessage, Refusal};
+use crate::profile::{ClientMessage, EntryRefusal};
 use crate::requests::Rejection;
 
 /// Largest number of levels of a book.
@@ -181,8 +181,8 @@ impl CoinTossXSession {
         })
     }
 
-    pub(super) fn decode_request(&self, frame: &[u8], next: u64) -> Result<ClientMessage, Refusal> {
-        let refused = |rejection| Refusal { request_id: 0, template_id: 0, rejection };
+    pub(super) fn decode_request(&self, frame: &[u8], next: u64) -> Result<ClientMessage, EntryRefusal> {
+        let refused = |rejection| EntryRefusal { request_id: 0, template_id: 0, rejection };
         let (comp_id, message) = CtxMessage::decode(frame).map_err(|error| refused(invalid(error.to_string())))?;
         if comp_id != self.comp_id {
             return Err(refused(invalid(format!("compID {comp_id}: expected {}", self.comp_id))));
@@ -246,7 +246,7 @@ impl CoinTossXSession {
         };
         match request {
             Ok(request) => Ok(ClientMessage::of(request)),
-            Err(rejection) => Err(Refusal { request_id, template_id: template, rejection }),
+            Err(rejection) => Err(EntryRefusal { request_id, template_id: template, rejection }),
         }
     }
 

@@ -37,7 +37,7 @@ const BEAT_NS: u64 = 5_000_000_000;
 
 /// A connection and the streams that it has requested. Its unsent bytes are in the subscriber table
 /// of its delivery thread, which parses no requests.
-struct Client {
+struct StreamClient {
     session: StreamSession,
     from: Option<IpAddr>,
     /// The streams that it reads, by key.
@@ -48,7 +48,7 @@ pub struct UrlStreams {
     streams: Streams,
     outlet: Outlet,
     delivery: DeliveryThreads,
-    clients: BTreeMap<SubscriberId, Client>,
+    clients: BTreeMap<SubscriberId, StreamClient>,
     next_tag: u64,
     /// Number of connections per client address, while `per_address` limits it.
     addresses: BTreeMap<IpAddr, u32>,
@@ -151,7 +151,7 @@ impl UrlStreams {
         self.next_tag += 1;
         let hello = with_notes(handshake, &opened);
         let StreamConnection { session, words, join, .. } = opened;
-        self.clients.insert(tag, Client { session, from, reads: BTreeMap::new() });
+        self.clients.insert(tag, StreamClient { session, from, reads: BTreeMap::new() });
         if let Some(from) = from {
             *self.addresses.entry(from).or_default() += 1;
         }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lab_connector::{End, Library, MESSAGE_MOST, Settings, Stream, Take, connect, monotonic_ns, run};
+use lab_connector::{End, Library, MESSAGE_MOST, Settings, Take, VenueSocket, connect, monotonic_ns, run};
 use pitwire_websocket::{
     Address, ClientHandshake, CloseCode, Decoder, IncomingMessage, MessageLimits, Offer, Opcode, write_masked,
 };
@@ -21,7 +21,7 @@ struct Pitwire {
 
 /// An open connection, its decoder, and the bytes that came with the handshake.
 struct Connection {
-    stream: Stream,
+    stream: VenueSocket,
     decoder: Decoder,
     unread: Vec<u8>,
 }
@@ -105,7 +105,7 @@ fn receive(connection: Connection, take: &mut Take<'_>) -> io::Result<End> {
 }
 
 /// Sends one masked frame.
-fn send(stream: &mut Stream, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
+fn send(stream: &mut VenueSocket, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
     let mut frame = Vec::new();
     write_masked(&mut frame, opcode, payload, monotonic_ns().to_le_bytes()[..4].try_into().unwrap_or_default());
     stream.write_all(&frame)

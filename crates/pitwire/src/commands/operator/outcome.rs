@@ -162,14 +162,14 @@ fn credential(what: &str, result: &str) -> Result<String, serde_json::Error> {
 
 fn flow(action: FlowAction, result: &str) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Flow {
+    struct FlowState {
         instrument_name: Option<String>,
         running: bool,
         rate_percent: u32,
         #[serde(default)]
-        instruments: Vec<Flow>,
+        instruments: Vec<FlowState>,
     }
-    let Flow { instrument_name, running, rate_percent, instruments } = serde_json::from_str(result)?;
+    let FlowState { instrument_name, running, rate_percent, instruments } = serde_json::from_str(result)?;
     let now = if matches!(action, FlowAction::Status) { "" } else { " now" };
     let sentence = |name: Option<&str>, running: bool, rate_percent: u32, now: &str| {
         let (of, scale) = match name {

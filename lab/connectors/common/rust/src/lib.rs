@@ -19,7 +19,7 @@ use receive::Receiver;
 
 pub use receive::{End, Take};
 pub use rustls;
-pub use trust::{Stream, connect, tls_config};
+pub use trust::{VenueSocket, connect, tls_config};
 
 const DONE: u8 = 0;
 const USAGE: u8 = 2;

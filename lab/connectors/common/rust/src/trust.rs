@@ -16,43 +16,43 @@ use crate::Settings;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A TCP connection, or TLS on one.
-pub enum Stream {
+pub enum VenueSocket {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Stream {
+impl VenueSocket {
     /// The socket, for its options.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(session) => &session.sock,
+            VenueSocket::Plain(socket) => socket,
+            VenueSocket::Tls(session) => &session.sock,
         }
     }
 }
 
-impl Read for Stream {
+impl Read for VenueSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(buffer),
-            Stream::Tls(session) => session.read(buffer),
+            VenueSocket::Plain(socket) => socket.read(buffer),
+            VenueSocket::Tls(session) => session.read(buffer),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for VenueSocket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.write(buffer),
-            Stream::Tls(session) => session.write(buffer),
+            VenueSocket::Plain(socket) => socket.write(buffer),
+            VenueSocket::Tls(session) => session.write(buffer),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(socket) => socket.flush(),
-            Stream::Tls(session) => session.flush(),
+            VenueSocket::Plain(socket) => socket.flush(),
+            VenueSocket::Tls(session) => session.flush(),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Write for Stream {
 ///
 /// # Errors
 /// If the host cannot be reached, or if it is not trusted.
-pub fn connect(settings: &Settings, host: &str, port: u16, is_secure: bool) -> Result<Stream, Box<dyn Error>> {
+pub fn connect(settings: &Settings, host: &str, port: u16, is_secure: bool) -> Result<VenueSocket, Box<dyn Error>> {
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
@@ -77,18 +77,18 @@ fn secured(
     mut socket: TcpStream,
     host: &str,
     is_secure: bool,
-) -> Result<Stream, Box<dyn Error>> {
+) -> Result<VenueSocket, Box<dyn Error>> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
     if !is_secure {
-        return Ok(Stream::Plain(socket));
+        return Ok(VenueSocket::Plain(socket));
     }
     let name = ServerName::try_from(host.to_owned())?;
     let mut session = ClientConnection::new(tls_config(settings)?, name)?;
     while session.is_handshaking() {
         session.complete_io(&mut socket)?;
     }
-    Ok(Stream::Tls(Box::new(StreamOwned::new(session, socket))))
+    Ok(VenueSocket::Tls(Box::new(StreamOwned::new(session, socket))))
 }
 
 /// Trusts the certificates of `LAB_CA`, or those of the system.
