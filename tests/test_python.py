@@ -217,16 +217,40 @@ def test_wrong_words_and_names_are_refused() -> None:
         (errors.InvalidValue, {"tif": "gtt"}),
         (errors.InvalidValue, {"post_only": "yes"}),
         (errors.InvalidValue, {"label": "x" * 65}),
+        (errors.InvalidValue, {"label": "\ud800"}),
+        (errors.InvalidValue, {"label": 3}),
+        (errors.InvalidValue, {"side": "\ud800"}),
+        (errors.UnknownName, {"instrument": "\ud800"}),
+        (errors.InvalidValue, {"tif": 3}),
+        (errors.InvalidValue, {"post_only": True}),
+        (errors.InvalidValue, {"hidden": "yes"}),
+        (errors.InvalidValue, {"reduce_only": 1.0}),
         (errors.InvalidValue, {"min_execution_lots": 1}),
         (errors.InvalidValue, {"hidden": True, "price_ticks": None}),
     ]
     for error, change in wrong:
-        with pytest.raises(error):
+        with pytest.raises(error) as raised:
             arguments = {"instrument": "BTC_USDC", "side": "buy", "lots": 1, "price_ticks": price, "account": member}
             venue.submit(**(arguments | change))
-    for arguments in ({"preset": "none"}, {"flow": "none"}, {"seed": -1}, {"seed": float("nan")}):
-        with pytest.raises(errors.InvalidValue):
+        assert isinstance(raised.value, errors.PitwireError) and raised.value.remedy
+    nan = float("nan")
+    wrong_venues: list[dict[str, Any]] = [
+        {"preset": "none"},
+        {"preset": 3},
+        {"preset": "\ud800"},
+        {"flow": "none"},
+        {"flow": 3},
+        {"flow": Path("no-such.toml")},
+        {"seed": -1},
+        {"seed": nan},
+        {"data": 3},
+        {"record": "no"},
+        {"tape_hash": nan},
+    ]
+    for arguments in wrong_venues:
+        with pytest.raises(errors.InvalidValue) as refused:
             Venue(**arguments)
+        assert next(iter(arguments)) in refused.value.what and refused.value.remedy
     for call in (
         lambda: venue.advance(),
         lambda: venue.advance(1, flow_commands=1),
@@ -236,15 +260,34 @@ def test_wrong_words_and_names_are_refused() -> None:
             call()
     with pytest.raises(errors.UnknownName):
         venue.balance(member, "NONE")
-    with pytest.raises(errors.InvalidValue):
-        venue.add_account("member")
+    for name in ("member", "", 3, "\ud800"):
+        with pytest.raises(errors.InvalidValue):
+            venue.add_account(name)
+    for name in (None, nan, 1.0, np.array([1, 2])):
+        with pytest.raises(errors.UnknownName):
+            venue.instrument(name)
+    for amount in (nan, "1e60", "-1e999999", "0.0000001", None, "999999999999999999999999999999"):
+        with pytest.raises(errors.InvalidValue, match="amount"):
+            venue.deposit(member, "USDC", amount)
+    # More digits than a context of `decimal` has.
+    venue.deposit(member, "USDC", "123456789012345678901234.567891")
+    assert venue.balance(member, "USDC").total == Decimal("123456789012345678901234.567891")
     bitcoin = venue.instruments["BTC_USDC"]
     assert (bitcoin.ticks(60_000.5), bitcoin.lots("0.0003"), bitcoin.price(120_001)) == (120_001, 3, Decimal("60000.5"))
-    for price_of_units in (float("nan"), float("inf"), 60_000.3, "much"):
+    for price_of_units in (nan, float("inf"), 60_000.3, "much", 1e300, "1e999999", None):
         with pytest.raises(errors.InvalidValue):
             bitcoin.ticks(price_of_units)
-    # The refused account is the only command.
-    assert venue.sequence == before + 1
+    for ticks in (nan, 1.5, 2.0, "3", None):
+        with pytest.raises(errors.InvalidValue):
+            bitcoin.price(ticks)
+        with pytest.raises(errors.InvalidValue):
+            bitcoin.amount(ticks)
+    events = venue.events()
+    for unknown in (lambda: events.of_kind("none"), lambda: events["none"]):
+        with pytest.raises(errors.UnknownName):
+            unknown()
+    # Two refused accounts and a deposit are the only commands.
+    assert venue.sequence == before + 3
 
 
 @pytest.mark.parametrize(
@@ -259,6 +302,9 @@ def test_wrong_words_and_names_are_refused() -> None:
         (errors.InvalidArray, {"lots": np.array([1 + 0j])}),
         (errors.InvalidArray, {"lots": np.ones((2, 2), dtype=np.int64)}),
         (errors.InvalidArray, {"lots": [1, [2, 3]]}),
+        (errors.InvalidArray, {"lots": np.ma.masked_array([1, 2], [False, True])}),
+        (errors.InvalidValue, {"tif": 3}),
+        (errors.InvalidValue, {"tif": "soon"}),
         (errors.InvalidValue, {"lots": np.array([1, 2, 3]), "side": np.array([1, -1])}),
         (errors.InvalidValue, {"lots": np.array([1, -1])}),
         (errors.InvalidValue, {"lots": np.array([1, 2**63], dtype=np.uint64)}),
@@ -284,8 +330,8 @@ def test_arrays_of_other_layouts_and_lengths_are_accepted() -> None:
     spread = np.arange(20, dtype=np.int32)[::2]
     done = venue.submit_batch(7, 1, np.uint8(3), price - spread, account=member)
     assert done.accepted.all() and len(venue.orders(member)) == 10
-    empty = venue.submit_batch(7, 1, np.array([], dtype=np.int64), price, account=member)
-    assert len(empty.order_id) == 0
+    for no_lots in (np.array([], dtype=np.int64), []):
+        assert len(venue.submit_batch(7, 1, no_lots, price, account=member).order_id) == 0
 
 
 def test_a_closed_venue_refuses_every_call() -> None:
@@ -463,7 +509,7 @@ decay_per_s = 1.0
 """
     path = tmp_path / "flow.toml"
     path.write_text(correct)
-    Venue("demo", 7, flow=str(path)).close()
+    Venue("demo", 7, flow=path).close()
     for old, new, reason in [
         ("lifetime_s", "lifetime_ms", "lifetime_ms"),
         ("base_per_s = 1.0", "base_per_minute = 60.0", "base_per_minute"),
@@ -487,6 +533,19 @@ def test_the_environments_refuse_wrong_actions() -> None:
     from pitwire import envs
 
     nan, inf = float("nan"), float("inf")
+    for create in (
+        lambda: envs.MarketSettings(steps=0),
+        lambda: envs.MarketSettings(step_ns=nan),
+        lambda: envs.MarketSettings(warm_up_ns=-1),
+        lambda: envs.MarketMakingEnv(max_inventory_lots=0),
+        lambda: envs.MarketMakingEnv(quote_lots=1.5),
+        lambda: envs.OptimalExecutionEnv(lots=nan),
+        lambda: envs.OptimalExecutionEnv(side="up"),
+        lambda: envs.SimultaneousMarketEnv(agents=0),
+        lambda: envs.TurnMarketEnv(order_lots=nan),
+    ):
+        with pytest.raises(errors.InvalidValue):
+            create()
     maker, trader, many = envs.MarketMakingEnv(), envs.OptimalExecutionEnv(), envs.SimultaneousMarketEnv()
     turns = envs.TurnMarketEnv()
     hold = dict.fromkeys(many.possible_agents, 0)

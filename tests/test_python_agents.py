@@ -205,6 +205,9 @@ def test_wrong_agents_and_requests_are_refused(running: Venue, logins: Logins, a
     connect = pitwire.Venue.connect_agents
     with pytest.raises(errors.InvalidValue, match="logins is empty"):
         connect(running.ws_url, {})
+    for wrong in ([("a", "b")], {"a": "b"}, {"a": ("b", 1)}, {"a": ("b",)}):
+        with pytest.raises(errors.InvalidValue, match="login"):
+            connect(running.ws_url, wrong)
     first = next(iter(logins.values()))
     with pytest.raises(errors.InvalidValue, match="have the account agent-00"):
         connect(running.ws_url, {"a": first, "b": first})

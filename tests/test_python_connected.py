@@ -135,6 +135,10 @@ def test_a_connection_that_cannot_be_made_says_why(running: Venue) -> None:
         (errors.InvalidValue, running.ws_url, {"key": "demo-a"}),
         (errors.InvalidValue, running.ws_url, {"timeout_s": float("nan")}),
         (errors.InvalidValue, running.ws_url, {"timeout_s": -1.0}),
+        (errors.InvalidValue, running.ws_url, {"timeout_s": "soon"}),
+        (errors.InvalidValue, running.ws_url, {"key": 1, "secret": "x"}),
+        (errors.InvalidValue, running.ws_url, {"authority": 3}),
+        (errors.InvalidValue, None, {}),
     ]:
         with pytest.raises(error) as raised:
             pitwire.Venue.connect(url, **options)
@@ -153,6 +157,10 @@ def test_parameters_that_are_not_json_are_refused(running: Venue) -> None:
         for side in ([1], np.array([1, -1]), float("nan"), None):
             with pytest.raises(errors.InvalidValue, match="side is"):
                 venue.submit("BTC_USDC", side, 1, 100)
+        for name, value in {"tif": ["gtc"], "post_only": True, "hidden": "yes", "label": 3, "account": [1]}.items():
+            with pytest.raises(errors.InvalidValue, match=f"{name} is"):
+                venue.submit("BTC_USDC", "buy", 1, 100, **{name: value})
+        assert venue.orders() == []
 
 
 def test_control_c_ends_a_wait_for_a_venue() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from os import PathLike, fspath
+from os import PathLike
 from typing import SupportsIndex
 
 from pitwire._connected import (
@@ -13,11 +12,12 @@ from pitwire._connected import (
     ConnectedVenue,
     ConnectionOwner,
     Request,
+    as_json,
     instruments_of,
+    open_connection,
     parse,
     send_all,
 )
-from pitwire._native import Connection
 from pitwire.errors import InvalidValue, UnknownName, VenueClosed
 
 #: Largest number of order numbers that are kept with their agent. A message without orders names
@@ -68,10 +68,16 @@ class ConnectedAgents(ConnectionOwner, Mapping[str, Agent]):
         authority: str | PathLike[str] | None = None,
         timeout_s: float = 10.0,
     ) -> None:
-        if not logins:
-            raise InvalidValue("logins is empty", "give the key and the secret of each agent by its name")
-        file = None if authority is None else fspath(authority)
-        self._connection = Connection(url, None, None, file, timeout_s, list(logins.values()))
+        if not isinstance(logins, Mapping) or not logins:
+            what = "logins is empty" if not logins else f"logins is a {type(logins).__name__}"
+            raise InvalidValue(what, "give the key and the secret of each agent by its name")
+        for name, login in logins.items():
+            if not (
+                isinstance(login, tuple | list) and len(login) == 2 and all(isinstance(part, str) for part in login)
+            ):
+                # Not the value itself: it may contain a secret.
+                raise InvalidValue(f"the login of {name!r} is not a pair of texts", "give its key and its secret")
+        self._connection = open_connection(url, None, None, authority, timeout_s, [tuple(x) for x in logins.values()])
         #: The instruments by name.
         self.instruments = instruments_of(self._connection)
         self._agents = {name: Agent(self, name, number) for number, name in enumerate(logins)}
@@ -119,8 +125,8 @@ class ConnectedAgents(ConnectionOwner, Mapping[str, Agent]):
         """
         future: Future[ConnectedOutcome] = Future()
         future.set_running_or_notify_cancel()
-        text = json.dumps(self._own(request).parameters)
-        self._connection.start(request.venue._agent, request.method, text, _settling(future, request))
+        parameters = as_json(self._own(request).parameters)
+        self._connection.start(request.venue._agent, request.method, parameters, _settling(future, request))
         return future
 
     def _own(self, request: Request) -> Request:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import index
-from os import PathLike, fspath
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self, SupportsIndex, Unpack
 
@@ -17,7 +17,18 @@ import numpy.typing as npt
 
 from pitwire._arrays import whole_numbers
 from pitwire._native import EVENT_KINDS, REASONS, Connection
-from pitwire._types import Balance, BatchOutcome, Book, Instrument, OpenOrder, OrderTerms, find_instrument
+from pitwire._types import (
+    Balance,
+    BatchOutcome,
+    Book,
+    Instrument,
+    OpenOrder,
+    OrderTerms,
+    find_instrument,
+    flag,
+    path_text,
+    text,
+)
 from pitwire.errors import CallRefused, Interrupted, InvalidArray, InvalidValue, UnknownName, UnsupportedCall
 from pitwire.events import EventTable
 
@@ -136,19 +147,14 @@ class ConnectedVenue(ConnectionOwner):
         authority: str | PathLike[str] | None = None,
         timeout_s: float = 10.0,
     ) -> None:
-        file = None if authority is None else fspath(authority)
-        self._connection = Connection(url, key, secret, file, timeout_s, [])
+        self._connection = open_connection(url, key, secret, authority, timeout_s, [])
         self._orders: dict[int, tuple[int, int]] = {}
         #: The instruments by name.
         self.instruments = instruments_of(self._connection)
 
     def call(self, method: str, **parameters: Any) -> Any:
         """Calls a method of the JSON-RPC dialect and returns its result. Fractions are decimals."""
-        try:
-            text = json.dumps(parameters, allow_nan=False)
-        except (TypeError, ValueError) as wrong:
-            raise InvalidValue(f"the parameters are not JSON: {wrong}", "use texts, finite numbers and lists") from None
-        return parse(self._connection.call(self._agent, method, text))
+        return parse(self._connection.call(self._agent, text("method", method), as_json(parameters)))
 
     def submit(
         self,
@@ -192,18 +198,18 @@ class ConnectedVenue(ConnectionOwner):
             parameters |= {"trigger_price": _price(where, "stop_ticks", stop_ticks), "trigger": "last_price"}
         parameters |= _time_in_force(tif, expires_ns, is_market=price_ticks is None and stop_ticks is None)
         if post_only is not None:
-            if post_only not in ("reprice", "reject"):
+            if text("post_only", post_only) not in ("reprice", "reject"):
                 raise InvalidValue(f"post_only is {post_only!r}", 'use "reprice" or "reject", or leave it out')
             parameters |= {"post_only": True, "reject_post_only": post_only == "reject"}
         if display_lots is not None:
             parameters["display_amount"] = _amount(where, "display_lots", display_lots)
-        if hidden:
+        if flag("hidden", hidden):
             parameters["hidden"] = True
         if min_execution_lots is not None:
             parameters["min_execution"] = _amount(where, "min_execution_lots", min_execution_lots)
-        if reduce_only:
+        if flag("reduce_only", reduce_only):
             parameters["reduce_only"] = True
-        if label:
+        if text("label", label):
             parameters["label"] = label
         return Request(self, 0, method, parameters)
 
@@ -331,9 +337,9 @@ class ConnectedVenue(ConnectionOwner):
         """
         texts, lost = self._take_notices()
         rows: list[dict[str, int]] = []
-        for text in texts:
-            if text is not None:
-                rows.extend(self._rows(parse(text)))
+        for notice in texts:
+            if notice is not None:
+                rows.extend(self._rows(parse(notice)))
         empty = {"instrument": -1, "account": -1, "other_account": -1}
         columns = {
             name: np.array([row.get(name, empty.get(name, 0)) for row in rows], dtype=dtype)
@@ -390,7 +396,7 @@ class ConnectedVenue(ConnectionOwner):
         return int(self.call("public/ticker", instrument_name=name)["timestamp"]) * 1_000_000
 
     def _check_account(self, account: str | int | None) -> None:
-        if account is not None and account not in self.accounts:
+        if account is not None and text("account", account) not in self.accounts:
             raise UnknownName(f"{account!r} is not the account of this login", "leave account out")
 
     def _take_notices(self) -> tuple[list[str | None], int]:
@@ -458,6 +464,32 @@ class ConnectedVenue(ConnectionOwner):
             yield row | {"kind": EVENT_KINDS.index("cancelled"), "lots": open_lots}
 
 
+def open_connection(
+    url: str,
+    key: str | None,
+    secret: str | None,
+    authority: str | PathLike[str] | None,
+    timeout_s: float,
+    agents: list[tuple[str, str]],
+) -> Connection:
+    """Opens a connection. Raises InvalidValue for an argument of another type."""
+    for name, login in (("key", key), ("secret", secret)):
+        if not (login is None or isinstance(login, str)):
+            raise InvalidValue(f"{name} is a {type(login).__name__}", "use a text")
+    if not isinstance(timeout_s, int | float):
+        raise InvalidValue(f"timeout_s is {timeout_s!r}", "use seconds from 0.001 to 86400")
+    file = None if authority is None else path_text("authority", authority)
+    return Connection(text("url", url), key, secret, file, timeout_s, agents)
+
+
+def as_json(parameters: dict[str, Any]) -> str:
+    """Returns parameters as JSON. Raises InvalidValue if JSON cannot express them."""
+    try:
+        return json.dumps(parameters, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise InvalidValue(f"the parameters are not JSON: {wrong}", "use texts, finite numbers and lists") from None
+
+
 def instruments_of(connection: Connection) -> dict[str, Instrument]:
     """Returns the instruments of a venue by name."""
     definitions = parse(connection.call(None, "public/get_instruments", '{"currency": "any"}'))
@@ -466,7 +498,7 @@ def instruments_of(connection: Connection) -> dict[str, Instrument]:
 
 def send_all(connection: Connection, requests: Sequence[Request]) -> list[ConnectedOutcome]:
     """Sends requests without waiting in between, in this order, and returns their outcomes."""
-    calls = [(request.venue._agent, request.method, json.dumps(request.parameters)) for request in requests]
+    calls = [(request.venue._agent, request.method, as_json(request.parameters)) for request in requests]
     answers = connection.call_many(calls)
     return [request.venue._outcome(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
@@ -528,7 +560,7 @@ def _time_in_force(tif: str | None, expires_ns: SupportsIndex | None, *, is_mark
         return {"tif_ext": "gtt", "expires_at": str(math.ceil(_number("expires_ns", expires_ns) / 1_000_000))}
     if tif is None:
         return {} if is_market else {"time_in_force": "good_til_cancelled"}
-    if tif in _AUCTION_TIMES:
+    if text("tif", tif) in _AUCTION_TIMES:
         return {"tif_ext": tif}
     if tif not in _TIMES_IN_FORCE:
         raise InvalidValue(f"tif is {tif!r}", "use gtc, day, ioc, fok, gtt, opg, gfa, gfx, atc or cpx")

@@ -40,7 +40,7 @@ class Market:
         preset: str = "demo",
         seed: SupportsIndex = 0,
         *,
-        flow: str | None = "market",
+        flow: str | PathLike[str] | None = "market",
         data: str | PathLike[str] | None = None,
         tape_hash: bool = True,
         record: bool = True,

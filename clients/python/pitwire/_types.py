@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import NamedTuple, SupportsIndex, TypedDict
+from operator import index
+from os import fspath
+from typing import Any, NamedTuple, SupportsIndex, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,8 @@ from pitwire._native import REASONS
 from pitwire.errors import InvalidValue, UnknownName
 
 Number = int | float | str | Decimal
+#: Largest power of ten of a number that is converted. Every price and amount is far below it.
+_MAX_EXPONENT = 30
 
 
 def exact(name: str, value: Number) -> Decimal:
@@ -22,7 +26,52 @@ def exact(name: str, value: Number) -> Decimal:
         raise InvalidValue(f"{name} is {value!r}", "use a number such as 12.5 or its text") from None
     if not number.is_finite():
         raise InvalidValue(f"{name} is {value!r}", "use a finite number")
+    if abs(number.adjusted()) > _MAX_EXPONENT and number:
+        raise InvalidValue(f"{name} is {value!r}", f"use a number of at most {_MAX_EXPONENT} digits")
     return number
+
+
+def whole_steps(number: Decimal, step: Decimal) -> int | None:
+    """Returns how many steps make a number, or None if no whole number does."""
+    (above, below), (step_above, step_below) = number.as_integer_ratio(), step.as_integer_ratio()
+    steps, rest = divmod(above * step_below, below * step_above)
+    return None if rest else steps
+
+
+def whole(name: str, value: SupportsIndex) -> int:
+    """Returns a whole number as an int."""
+    try:
+        return index(value)
+    except TypeError:
+        raise InvalidValue(f"{name} is {value!r}", "use a whole number") from None
+
+
+def check_least(name: str, value: SupportsIndex, least: int) -> None:
+    """Raises InvalidValue unless `value` is a whole number from `least`."""
+    if whole(name, value) < least:
+        raise InvalidValue(f"{name} is {value}", f"use a number from {least}")
+
+
+def text(name: str, value: Any) -> str:
+    """Returns a text. Raises InvalidValue for another type."""
+    if not isinstance(value, str):
+        raise InvalidValue(f"{name} is {value!r}", "use a text")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Returns a truth value. Raises InvalidValue for another type."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidValue(f"{name} is {value!r}", "use True or False")
+    return bool(value)
+
+
+def path_text(name: str, value: Any) -> str:
+    """Returns the text of a path. Raises InvalidValue for another type."""
+    try:
+        return text(name, fspath(value))
+    except TypeError:
+        raise InvalidValue(f"{name} is {value!r}", "use a text or a path") from None
 
 
 class OrderTerms(TypedDict, total=False):
@@ -65,19 +114,19 @@ class Instrument:
         """Converts an amount to lots. Raises InvalidValue if it is not a multiple of the lot."""
         return self._steps("amount", amount, self.lot, "lot")
 
-    def price(self, ticks: int) -> Decimal:
+    def price(self, ticks: SupportsIndex) -> Decimal:
         """Returns the price of a number of ticks, in quote currency."""
-        return self.tick * int(ticks)
+        return self.tick * whole("ticks", ticks)
 
-    def amount(self, lots: int) -> Decimal:
+    def amount(self, lots: SupportsIndex) -> Decimal:
         """Returns the amount of a number of lots."""
-        return self.lot * int(lots)
+        return self.lot * whole("lots", lots)
 
     def _steps(self, name: str, value: Number, step: Decimal, unit: str) -> int:
-        steps = exact(name, value) / step
-        if steps != steps.to_integral_value():
+        steps = whole_steps(exact(name, value), step)
+        if steps is None:
             raise InvalidValue(f"{name} {value} is not a multiple of {step}", f"round it to the {unit} of {self.name}")
-        return int(steps)
+        return steps
 
 
 class Book(NamedTuple):
@@ -136,6 +185,13 @@ class Balance(NamedTuple):
 def find_instrument(instruments: Mapping[str, Instrument], name: str | int) -> Instrument:
     """Returns an instrument by name or id."""
     for instrument in instruments.values():
-        if name in (instrument.name, instrument.id):
+        if name == instrument.name if isinstance(name, str) else _is_id(name, instrument.id):
             return instrument
     raise UnknownName(f"there is no instrument {name!r}", "use a name or an id of Venue.instruments")
+
+
+def _is_id(value: SupportsIndex, id: int) -> bool:
+    try:
+        return index(value) == id
+    except TypeError:
+        return False

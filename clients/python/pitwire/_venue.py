@@ -12,13 +12,26 @@ import numpy.typing as npt
 
 from pitwire._arrays import whole_numbers
 from pitwire._native import Market
-from pitwire._types import Balance, BatchOutcome, Book, Instrument, Number, OpenOrder, exact, find_instrument
+from pitwire._types import (
+    Balance,
+    BatchOutcome,
+    Book,
+    Instrument,
+    Number,
+    OpenOrder,
+    exact,
+    find_instrument,
+    whole_steps,
+)
 from pitwire.errors import InvalidValue
 from pitwire.events import EventTable
 
 if TYPE_CHECKING:
     from pitwire._agents import ConnectedAgents
     from pitwire._connected import ConnectedVenue
+
+#: Smallest units of a currency that one deposit moves at most. Sums of many stay below 128 bits.
+_MAX_UNITS = 10**30
 
 
 class Venue(Market):
@@ -121,7 +134,7 @@ class Venue(Market):
         arrays = [whole_numbers(name, values) for name, values in columns.items()]
         return BatchOutcome(**self._submit_columns(*arrays, tif))
 
-    def add_account(self, name: str, *, balances: dict[str, Number] | None = None, unlimited: bool = False) -> int:
+    def add_account(self, name: str, *, balances: Mapping[str, Number] | None = None, unlimited: bool = False) -> int:
         """Adds an account and returns its id. With `unlimited` no order needs funds."""
         account = self._add_account(name, unlimited)
         for currency, amount in (balances or {}).items():
@@ -131,10 +144,12 @@ class Venue(Market):
     def deposit(self, account: str | int, currency: str, amount: Number) -> None:
         """Deposits an amount of a currency; a negative one withdraws."""
         decimals = self._balance(account, currency)[2]
-        units = exact("amount", amount).scaleb(decimals)
-        if units != units.to_integral_value():
+        units = whole_steps(exact("amount", amount), Decimal(1).scaleb(-decimals))
+        if units is None:
             raise InvalidValue(f"amount {amount} has too many decimals", f"{currency} has {decimals} decimals")
-        self._deposit(account, currency, int(units))
+        if abs(units) > _MAX_UNITS:
+            raise InvalidValue(f"amount is {amount}", f"use at most {Decimal(_MAX_UNITS).scaleb(-decimals):f}")
+        self._deposit(account, currency, units)
 
     def balance(self, account: str | int, currency: str) -> Balance:
         """Returns the balance of an account."""

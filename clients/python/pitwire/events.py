@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pitwire._native import EVENT_KINDS, REASONS
+from pitwire.errors import UnknownName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,16 +45,22 @@ class EventTable:
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """Returns a column."""
-        return self.columns[name]
+        try:
+            return self.columns[name]
+        except (KeyError, TypeError):
+            raise UnknownName(f"there is no column {name!r}", f"use one of {', '.join(self.columns)}") from None
 
     def __repr__(self) -> str:
         return f"EventTable({len(self)} events)"
 
     def of_kind(self, *kinds: str) -> EventTable:
         """Returns the events of these kinds. Copies them."""
+        for kind in kinds:
+            if kind not in EVENT_KINDS:
+                raise UnknownName(f"there is no kind {kind!r} of events", f"use one of {', '.join(EVENT_KINDS)}")
         numbers = [EVENT_KINDS.index(kind) for kind in kinds]
         selected = np.isin(self.columns["kind"], numbers)
-        return EventTable({name: column[selected] for name, column in self.columns.items()})
+        return EventTable({name: column[selected] for name, column in self.columns.items()}, self.gaps)
 
     def to_arrow(self) -> pa.RecordBatch:
         """Returns an Arrow batch that shares the memory. Kinds and reasons are dictionaries."""

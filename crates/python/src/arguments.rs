@@ -1,5 +1,7 @@
 //! Conversion of Python arguments.
 
+use std::path::PathBuf;
+
 use pitwire_configuration::{Preset, PresetName};
 use pitwire_engine::Engine;
 use pitwire_flow_models::FlowSource;
@@ -16,8 +18,7 @@ use crate::errors::{ErrorType, error, invalid};
 /// Raises `InvalidValue` for every other value, such as a fraction, NaN or infinity.
 pub fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     let wrong = || {
-        let text = value.repr().map_or_else(|_| "a value".into(), |text| text.to_string());
-        let what = format!("{name} is {text}: expected a whole number from 0 to {}", i64::MAX);
+        let what = format!("{name} is {}: expected a whole number from 0 to {}", shown(value), i64::MAX);
         let remedy = "convert prices by Instrument.ticks and amounts by Instrument.lots";
         invalid(value.py(), what, remedy)
     };
@@ -38,6 +39,39 @@ pub fn ticks(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Ticks> {
     Ok(Ticks(i64::try_from(count(name, value)?).unwrap_or(i64::MAX)))
 }
 
+/// Reads a text.
+///
+/// # Errors
+///
+/// Raises `InvalidValue` for every other type, and for a text that UTF-8 cannot encode.
+pub fn text<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+    let found = value.cast::<PyString>().ok().and_then(|text| text.to_str().ok());
+    found.ok_or_else(|| invalid(value.py(), format!("{name} is {}", shown(value)), "use a text"))
+}
+
+/// Reads `True` or `False`; also those of NumPy.
+///
+/// # Errors
+///
+/// Raises `InvalidValue` for every other value.
+pub fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.extract().map_err(|_| invalid(value.py(), format!("{name} is {}", shown(value)), "use True or False"))
+}
+
+/// Reads a path: a text or an object such as `pathlib.Path`.
+///
+/// # Errors
+///
+/// Raises `InvalidValue` for every other type.
+pub fn path(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    value.extract().map_err(|_| invalid(value.py(), format!("{name} is {}", shown(value)), "use a text or a path"))
+}
+
+/// Returns a value as Python prints it.
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "a value".into(), |text| text.to_string_lossy().into_owned())
+}
+
 /// Finds an instrument by name or id.
 ///
 /// # Errors
@@ -45,7 +79,7 @@ pub fn ticks(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Ticks> {
 /// Raises `UnknownName`.
 pub fn instrument(engine: &Engine, value: &Bound<'_, PyAny>) -> PyResult<InstrumentId> {
     let found = match value.cast::<PyString>() {
-        Ok(name) => engine.instrument_named(name.to_str()?),
+        Ok(name) => name.to_str().ok().and_then(|name| engine.instrument_named(name)),
         Err(_) => value.extract::<u32>().ok().and_then(|id| engine.market(InstrumentId(id))),
     };
     found.map(|market| market.spec.id).ok_or_else(|| unknown(value, "instrument", "instruments"))
@@ -58,15 +92,14 @@ pub fn instrument(engine: &Engine, value: &Bound<'_, PyAny>) -> PyResult<Instrum
 /// Raises `UnknownName`.
 pub fn account(engine: &Engine, value: &Bound<'_, PyAny>) -> PyResult<AccountId> {
     let found = match value.cast::<PyString>() {
-        Ok(name) => engine.account_named(name.to_str()?),
+        Ok(name) => name.to_str().ok().and_then(|name| engine.account_named(name)),
         Err(_) => value.extract::<u32>().ok().and_then(|id| engine.account(AccountId(id))),
     };
     found.map(|account| account.spec.id).ok_or_else(|| unknown(value, "account", "accounts"))
 }
 
 fn unknown(value: &Bound<'_, PyAny>, what: &str, list: &str) -> PyErr {
-    let text = value.repr().map_or_else(|_| "?".into(), |text| text.to_string());
-    let what = format!("there is no {what} {text}");
+    let what = format!("there is no {what} {}", shown(value));
     error(value.py(), ErrorType::UnknownName, what, &format!("use a name or an id of Venue.{list}"))
 }
 
@@ -77,18 +110,15 @@ fn unknown(value: &Bound<'_, PyAny>, what: &str, list: &str) -> PyErr {
 /// Raises `InvalidValue`.
 pub fn side(value: &Bound<'_, PyAny>) -> PyResult<Side> {
     let found = match value.cast::<PyString>() {
-        Ok(name) => match name.to_str()? {
-            "buy" => Some(Side::Buy),
-            "sell" => Some(Side::Sell),
+        Ok(name) => match name.to_str() {
+            Ok("buy") => Some(Side::Buy),
+            Ok("sell") => Some(Side::Sell),
             _ => None,
         },
         Err(_) if value.is_instance_of::<PyInt>() => value.extract::<i64>().ok().and_then(side_of_sign),
         Err(_) => value.extract::<i8>().ok().and_then(|sign| side_of_sign(i64::from(sign))),
     };
-    found.ok_or_else(|| {
-        let text = value.repr().map_or_else(|_| "?".into(), |text| text.to_string());
-        invalid(value.py(), format!("side is {text}"), "use \"buy\" or 1, or \"sell\" or -1")
-    })
+    found.ok_or_else(|| invalid(value.py(), format!("side is {}", shown(value)), "use \"buy\" or 1, or \"sell\" or -1"))
 }
 
 pub fn side_of_sign(sign: i64) -> Option<Side> {
@@ -102,29 +132,35 @@ pub fn side_of_sign(sign: i64) -> Option<Side> {
 /// Returns a preset by name.
 ///
 /// # Errors
-/// A `ValueError` with the known names.
-pub fn preset(py: Python<'_>, name: &str) -> PyResult<Preset> {
-    let name = match name {
+///
+/// Raises `InvalidValue` with the known names.
+pub fn preset(value: &Bound<'_, PyAny>) -> PyResult<Preset> {
+    let name = match text("preset", value)? {
         "demo" => PresetName::Demo,
         "jse" => PresetName::Jse,
         "crypto24x7" => PresetName::Crypto,
         other => {
             let what = format!("preset is {other:?}");
-            return Err(invalid(py, what, "use \"demo\", \"jse\" or \"crypto24x7\""));
+            return Err(invalid(value.py(), what, "use \"demo\", \"jse\" or \"crypto24x7\""));
         }
     };
     Ok(name.preset())
 }
 
-/// Returns a flow by name or from a file.
+/// Returns a flow by name or from a file, or none for `None`.
 ///
 /// # Errors
-/// A `ValueError` if the name is unknown, or if the file cannot be read or is not a valid flow.
-pub fn flow(py: Python<'_>, name: Option<&str>) -> PyResult<Option<FlowSource>> {
-    let Some(name) = name else { return Ok(None) };
-    FlowSource::named(name).map(Some).map_err(|failure| {
+///
+/// Raises `InvalidValue` if the name is unknown, or if the file cannot be read or is not a valid
+/// flow.
+pub fn flow(value: &Bound<'_, PyAny>) -> PyResult<Option<FlowSource>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let name = path("flow", value)?;
+    FlowSource::named(&name.to_string_lossy()).map(Some).map_err(|failure| {
         let (what, remedy) = failure.into_parts();
-        invalid(py, what, &remedy.unwrap_or_default())
+        invalid(value.py(), what, &remedy.unwrap_or_default())
     })
 }
 

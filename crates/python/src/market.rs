@@ -1,8 +1,8 @@
 //! A market in the process of its caller.
 
-use std::path::PathBuf;
-
 use numpy::PyReadonlyArray1;
+use pitwire_configuration::{Preset, PresetName};
+use pitwire_flow_models::FlowSource;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, CurrencyId, Event,
     Label, Lots, NewOrder, OrderId, Side, Ticks, VenueNanos,
@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::{
-    OrderTypeArguments, account, count, flow, instrument, post_only, preset, side, ticks, time_in_force,
+    OrderTypeArguments, account, count, flag, flow, instrument, path, post_only, preset, side, text, ticks,
+    time_in_force,
 };
 use crate::errors::{ErrorType, check_signals, error, failed, invalid};
 use crate::event_columns::EventColumns;
@@ -30,39 +31,49 @@ pub struct Market {
 #[pymethods]
 impl Market {
     #[new]
-    #[pyo3(signature = (preset="demo", seed=None, *, flow="market", data=None, tape_hash=true, record=true,
-                        max_events=None))]
+    #[pyo3(
+        signature = (preset=PresetName::Demo.preset(), seed=None, *, flow=FlowSource::Market, data=None,
+                     tape_hash=None, record=None, max_events=None),
+        text_signature = "(preset='demo', seed=0, *, flow='market', data=None, tape_hash=True, record=True, \
+                          max_events=5000000)"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
-        preset: &str,
+        #[pyo3(from_py_with = preset)] preset: Preset,
         seed: Option<&Bound<'_, PyAny>>,
-        flow: Option<&str>,
-        data: Option<PathBuf>,
-        tape_hash: bool,
-        record: bool,
+        #[pyo3(from_py_with = flow)] flow: Option<FlowSource>,
+        data: Option<&Bound<'_, PyAny>>,
+        tape_hash: Option<&Bound<'_, PyAny>>,
+        record: Option<&Bound<'_, PyAny>>,
         max_events: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         const MAX_EVENTS: u64 = 5_000_000;
         let max_events = max_events.map_or(Ok(MAX_EVENTS), |value| count("max_events", value))?;
         let plan = SteppedPlan {
-            preset: self::preset(py, preset)?,
-            flow: self::flow(py, flow)?,
+            preset,
+            flow,
             seed: seed.map_or(Ok(0), |value| count("seed", value))?,
-            directory: data,
-            has_tape_hash: tape_hash,
+            directory: data.map(|value| path("data", value)).transpose()?,
+            has_tape_hash: tape_hash.map_or(Ok(true), |value| flag("tape_hash", value))?,
         };
+        let is_recorded = record.map_or(Ok(true), |value| flag("record", value))?;
         let opened = py.detach(|| SteppedMarket::open(&plan));
         let class = if plan.directory.is_some() { ErrorType::DataDirectoryError } else { ErrorType::VenueFailed };
         let market = opened.map_err(|failure| failed(py, class, failure))?;
-        let events = record.then(EventColumns::default);
+        let events = is_recorded.then(EventColumns::default);
         let max_events = usize::try_from(max_events).unwrap_or(usize::MAX);
         Ok(Market { running: Exclusive::new(RunningMarket { market, events, max_events }) })
     }
 
-    #[pyo3(signature = (instrument, side, lots, price_ticks=None, *, account=None, tif=None, expires_ns=None,
-                        post_only=None, display_lots=None, stop_ticks=None, hidden=false, min_execution_lots=None,
-                        reduce_only=false, label=""))]
+    #[pyo3(
+        signature = (instrument, side, lots, price_ticks=None, *, account=None, tif=None, expires_ns=None,
+                     post_only=None, display_lots=None, stop_ticks=None, hidden=None, min_execution_lots=None,
+                     reduce_only=None, label=None),
+        text_signature = "($self, instrument, side, lots, price_ticks=None, *, account=None, tif=None, \
+                          expires_ns=None, post_only=None, display_lots=None, stop_ticks=None, hidden=False, \
+                          min_execution_lots=None, reduce_only=False, label='')"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn submit(
         &self,
@@ -72,25 +83,28 @@ impl Market {
         lots: &Bound<'_, PyAny>,
         price_ticks: Option<&Bound<'_, PyAny>>,
         account: Option<&Bound<'_, PyAny>>,
-        tif: Option<&str>,
+        tif: Option<&Bound<'_, PyAny>>,
         expires_ns: Option<&Bound<'_, PyAny>>,
-        post_only: Option<&str>,
+        post_only: Option<&Bound<'_, PyAny>>,
         display_lots: Option<&Bound<'_, PyAny>>,
         stop_ticks: Option<&Bound<'_, PyAny>>,
-        hidden: bool,
+        hidden: Option<&Bound<'_, PyAny>>,
         min_execution_lots: Option<&Bound<'_, PyAny>>,
-        reduce_only: bool,
-        label: &str,
+        reduce_only: Option<&Bound<'_, PyAny>>,
+        label: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Outcome> {
         let order_type = OrderTypeArguments {
             price: price_ticks.map(|value| ticks("price_ticks", value)).transpose()?,
             stop: stop_ticks.map(|value| ticks("stop_ticks", value)).transpose()?,
-            is_hidden: hidden,
+            is_hidden: hidden.map_or(Ok(false), |value| flag("hidden", value))?,
             min_execution: min_execution_lots.map(|value| count("min_execution_lots", value)).transpose()?.map(Lots),
         };
         let order_type = order_type.order_type(py)?;
         let is_market = matches!(order_type, pitwire_model::OrderType::Market);
         let expires_ns = expires_ns.map(|value| count("expires_ns", value)).transpose()?;
+        let tif = tif.map(|value| text("tif", value)).transpose()?;
+        let post_only = post_only.map(|value| text("post_only", value)).transpose()?;
+        let label = label.map_or(Ok(""), |value| text("label", value))?;
         let order = NewOrder {
             side: self::side(side)?,
             order_type,
@@ -98,7 +112,7 @@ impl Market {
             tif: time_in_force(py, tif, expires_ns, is_market)?,
             display: display_lots.map(|value| count("display_lots", value)).transpose()?.map(Lots),
             post_only: self::post_only(py, post_only)?,
-            reduce_only,
+            reduce_only: reduce_only.map_or(Ok(false), |value| flag("reduce_only", value))?,
             label: Label::new(label)
                 .ok_or_else(|| invalid(py, format!("label has {} bytes", label.len()), "use at most 64 bytes"))?,
             ..NewOrder::PLAIN
@@ -187,8 +201,9 @@ impl Market {
         lots: PyReadonlyArray1<'py, i64>,
         price_ticks: PyReadonlyArray1<'py, i64>,
         order_id: PyReadonlyArray1<'py, i64>,
-        tif: Option<&str>,
+        tif: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let tif = tif.map(|value| text("tif", value)).transpose()?;
         let tif = time_in_force(py, tif, None, false)?;
         let columns = BatchColumns {
             action: action.as_slice()?.to_vec(),
@@ -307,10 +322,11 @@ impl Market {
     }
 
     /// Adds an account. Without credit its orders need funds.
-    fn _add_account(&self, py: Python<'_>, name: &str, unlimited: bool) -> PyResult<u32> {
+    fn _add_account(&self, py: Python<'_>, name: &Bound<'_, PyAny>, unlimited: &Bound<'_, PyAny>) -> PyResult<u32> {
+        let (name, is_unlimited) = (text("name", name)?, flag("unlimited", unlimited)?);
         self.running.with(py, |running| {
             let next = u32::try_from(running.market.engine().accounts().len()).unwrap_or(u32::MAX);
-            let credit = if unlimited { Credit::Unlimited } else { Credit::Limited };
+            let credit = if is_unlimited { Credit::Unlimited } else { Credit::Limited };
             let settings = AccountSettings::default();
             let spec = AccountSpec { id: AccountId(next), name: name.into(), credit, settings };
             running.submit(py, Command::AddAccount(spec))?;
@@ -320,7 +336,14 @@ impl Market {
     }
 
     /// Deposits units of a currency; a negative number withdraws.
-    fn _deposit(&self, py: Python<'_>, account: &Bound<'_, PyAny>, currency: &str, units: i128) -> PyResult<()> {
+    fn _deposit(
+        &self,
+        py: Python<'_>,
+        account: &Bound<'_, PyAny>,
+        currency: &Bound<'_, PyAny>,
+        units: i128,
+    ) -> PyResult<()> {
+        let currency = text("currency", currency)?;
         self.running.with(py, |running| {
             let engine = running.market.engine();
             let account = self::account(engine, account)?;
@@ -331,7 +354,13 @@ impl Market {
     }
 
     /// Units owned, units available, and decimals of a unit.
-    fn _balance(&self, py: Python<'_>, account: &Bound<'_, PyAny>, currency: &str) -> PyResult<(i128, i128, u8)> {
+    fn _balance(
+        &self,
+        py: Python<'_>,
+        account: &Bound<'_, PyAny>,
+        currency: &Bound<'_, PyAny>,
+    ) -> PyResult<(i128, i128, u8)> {
+        let currency = text("currency", currency)?;
         self.running.with(py, |running| {
             let engine = running.market.engine();
             let id = self::account(engine, account)?;

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pitwire import Venue
+from pitwire._types import check_least
 from pitwire.errors import InvalidArray, InvalidValue, VenueClosed
 
 NANOSECONDS = 10**9
@@ -31,9 +32,8 @@ class MarketSettings:
     steps: int = 200
 
     def __post_init__(self) -> None:
-        for name in ("step_ns", "steps"):
-            if getattr(self, name) < 1:
-                raise InvalidValue(f"{name} is {getattr(self, name)}", "use a number from 1")
+        for name, least in (("step_ns", 1), ("warm_up_ns", 0), ("steps", 1)):
+            check_least(name, getattr(self, name), least)
 
 
 @dataclass(frozen=True)

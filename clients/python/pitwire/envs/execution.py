@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from pitwire._types import check_least, text
 from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv, numbers_of, running
 from pitwire.errors import InvalidValue
 
@@ -43,8 +44,9 @@ class OptimalExecutionEnv(SingleAgentEnv):
         reward: Callable[[float], float] = reward,
         observation_space: gym.spaces.Box | None = None,
     ) -> None:
-        if side not in ("buy", "sell") or lots < 1:
-            raise InvalidValue(f"side is {side!r} and lots is {lots}", 'use "buy" or "sell", and lots from 1')
+        if text("side", side) not in ("buy", "sell"):
+            raise InvalidValue(f"side is {side!r}", 'use "buy" or "sell"')
+        check_least("lots", lots, 1)
         super().__init__(settings or MarketSettings(steps=40), _AGENT)
         self.side, self.lots, self.observe, self.reward = side, lots, observe, reward
         low = np.array([0, 0, -10, -1, -10], dtype=np.float32)

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from pitwire._types import check_least
 from pitwire.envs._market import MarketSettings, MarketState, Observation, SingleAgentEnv, numbers_of, running
 
 _AGENT = "maker"
@@ -45,6 +46,9 @@ class MarketMakingEnv(SingleAgentEnv):
         observation_space: gym.spaces.Box | None = None,
     ) -> None:
         super().__init__(settings or MarketSettings(), _AGENT)
+        check_least("quote_lots", quote_lots, 1)
+        check_least("max_inventory_lots", max_inventory_lots, 1)
+        check_least("max_offset_ticks", max_offset_ticks, 0)
         self.quote_lots, self.max_inventory_lots = quote_lots, max_inventory_lots
         self.max_offset_ticks = max_offset_ticks
         self.observe, self.reward = observe, reward

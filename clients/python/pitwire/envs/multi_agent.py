@@ -9,6 +9,7 @@ from gymnasium.utils import seeding
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import AgentSelector
 
+from pitwire._types import check_least
 from pitwire.envs._market import AgentMarket, MarketSettings, MarketState, Observation, running
 from pitwire.errors import InvalidValue
 
@@ -98,6 +99,8 @@ class _ManyAgents:
 
     def __init__(self, settings: MarketSettings | None = None, *, agents: int = 3, order_lots: int = 100) -> None:
         super().__init__()
+        check_least("agents", agents, 1)
+        check_least("order_lots", order_lots, 1)
         self.rules = _Rules(settings, agents, order_lots)
         self.possible_agents = list(self.rules.names)
         self.agents: list[str] = []
