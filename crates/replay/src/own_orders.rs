@@ -36,30 +36,47 @@ struct OrderRow {
     cancel: Option<u64>,
 }
 
+/// The columns of the file. The last one may be missing.
+const COLUMNS: [&str; 5] = ["TimeNs", "Side", "PriceTicks", "VolumeLots", "CancelNs"];
+
 /// Reads orders with the columns `TimeNs`, `Side` (`Buy` or `Sell`), `PriceTicks` (empty for a
 /// market order), `VolumeLots` and, if there is one, `CancelNs`. Returns them in order of time.
 ///
 /// # Errors
 ///
-/// Returns a failure with the line of a malformed row.
+/// Returns a failure with the line of a malformed row, or of a header with other columns.
 pub fn read_own_orders(input: impl Read) -> Result<Vec<OwnOrder>, Failure> {
+    let failed = |line: u64, what: String| {
+        Failure::new(format!("cannot read the orders: line {line}: {what}"))
+            .remedy("give the columns TimeNs, Side, PriceTicks, VolumeLots and CancelNs")
+    };
+    let mut reader = csv::Reader::from_reader(input);
+    let head = reader.headers().map_err(|error| failed(1, error.to_string()))?.clone();
+    if let Some(unknown) = head.iter().find(|column| !COLUMNS.contains(column)) {
+        return Err(failed(1, format!("unknown column {unknown:?}")));
+    }
+    if let Some(missing) = COLUMNS[..4].iter().find(|column| !head.iter().any(|known| known == **column)) {
+        return Err(failed(1, format!("no column {missing}")));
+    }
     let mut orders = Vec::new();
-    for (line, row) in (2_u64..).zip(csv::Reader::from_reader(input).into_deserialize::<OrderRow>()) {
-        let failed = |what: String| {
-            Failure::new(format!("cannot read the orders: line {line}: {what}"))
-                .remedy("give the columns TimeNs, Side, PriceTicks, VolumeLots and CancelNs")
-        };
-        let row = row.map_err(|error| failed(error.to_string()))?;
+    let mut record = csv::StringRecord::new();
+    for line in 2_u64.. {
+        let failed = |what: String| failed(line, what);
+        if !reader.read_record(&mut record).map_err(|error| failed(csv_fault(&error)))? {
+            break;
+        }
+        let row: OrderRow =
+            record.deserialize(Some(&head)).map_err(|error| failed(field_fault(&error, &head, &record)))?;
         let side = match row.side.as_str() {
             "Buy" => Side::Buy,
             "Sell" => Side::Sell,
-            other => return Err(failed(format!("Side is {other:?}, not Buy or Sell"))),
+            other => return Err(failed(format!("Side is {other:?}, expected Buy or Sell"))),
         };
         if !(1..=Lots::MAX_ORDER.0).contains(&row.lots) {
-            return Err(failed(format!("VolumeLots is {}", row.lots)));
+            return Err(failed(format!("VolumeLots is {}, expected 1 to {}", row.lots, Lots::MAX_ORDER.0)));
         }
-        if row.price.is_some_and(|price| !(1..=Ticks::MAX_PRICE.0).contains(&price)) {
-            return Err(failed("PriceTicks is out of range".into()));
+        if let Some(price) = row.price.filter(|price| !(1..=Ticks::MAX_PRICE.0).contains(price)) {
+            return Err(failed(format!("PriceTicks is {price}, expected 1 to {}", Ticks::MAX_PRICE.0)));
         }
         orders.push(OwnOrder {
             at: VenueNanos(row.time),
@@ -71,4 +88,26 @@ pub fn read_own_orders(input: impl Read) -> Result<Vec<OwnOrder>, Failure> {
     }
     orders.sort_by_key(|order| order.at);
     Ok(orders)
+}
+
+/// Describes a row that is no CSV, or has too few or too many fields.
+fn csv_fault(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("the row has {len} fields, expected {expected_len}")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Describes a field that is not a number.
+fn field_fault(error: &csv::Error, head: &csv::StringRecord, record: &csv::StringRecord) -> String {
+    let field = match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.field().and_then(|field| usize::try_from(field).ok()),
+        _ => None,
+    };
+    match field.and_then(|field| Some((head.get(field)?, record.get(field)?))) {
+        Some((column, value)) => format!("{column} is {value:?}, expected a whole number"),
+        None => error.to_string(),
+    }
 }

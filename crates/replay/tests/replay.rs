@@ -99,10 +99,22 @@ fn malformed_tapes_and_orders_are_refused_with_their_line() {
     for (row, expected) in [
         ("5,Long,7,1", "Side is \"Long\""),
         ("5,Buy,7,0", "VolumeLots is 0"),
-        ("5,Buy,0,1", "PriceTicks is out of range"),
-        ("x,Buy,7,1", "line 2"),
+        ("5,Buy,0,1", "PriceTicks is 0, expected 1 to"),
+        ("x,Buy,7,1", "line 2: TimeNs is \"x\", expected a whole number"),
+        ("5,Buy,nan,1", "PriceTicks is \"nan\""),
+        ("5,Buy,7,99999999999999999999", "VolumeLots is \"99999999999999999999\""),
+        ("5,Buy,7", "line 2: the row has 3 fields, expected 4"),
     ] {
         let failure = read_own_orders(format!("{head}{row}\n").as_bytes()).unwrap_err().to_string();
+        assert!(failure.contains(expected), "{expected}: {failure}");
+    }
+    for (head, expected) in [
+        ("TimeNs,Side,PriceTicks,VolumeLots,Unit\n", "line 1: unknown column \"Unit\""),
+        ("TimeMs,Side,PriceTicks,VolumeLots\n", "line 1: unknown column \"TimeMs\""),
+        ("TimeNs,Side,VolumeLots\n", "line 1: no column PriceTicks"),
+        ("", "line 1: no column TimeNs"),
+    ] {
+        let failure = read_own_orders(head.as_bytes()).unwrap_err().to_string();
         assert!(failure.contains(expected), "{expected}: {failure}");
     }
     assert!(Replay::run(&read_lobster("".as_bytes(), 100).unwrap(), &[], &mut |_, _| {}).is_err());
