@@ -1,5 +1,6 @@
 """The publication study: study files, order of the runs, figures and report."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from test_publishers import program
 from typer.testing import CliRunner
 
 from lab.cli import app
-from lab.publication import analysis, report
+from lab.publication import analysis, page, report
 from lab.publication.analysis import AnalysisError, analyse
 from lab.publication.run import Record, run_study
 from lab.publication.study import PublicationStudy, load, plan
@@ -36,15 +37,16 @@ def figures(p50_us: float) -> dict:
 def results(tmp_path: Path) -> ResultFolder:
     """A result folder with five runs of each publisher, one failed run, and limits."""
     folder = ResultFolder(tmp_path / "results")
-    environment = {"host": "h", "cores": 2, "cpu_model": ""}
+    environment = {"host": "h", "cores": 2, "cpu_model": "", "kernel": "6.18"}
     description = {
         "study": study(cross_check="echo").model_dump(),
         "environment": environment,
         "environment_digest": "d",
-        "publishers": {n: {"language": "", "library": "", "version": "", "tests": ["echo"]} for n in NAMES},
+        "publishers": {n: {"language": "C", "library": "l", "version": "1", "tests": ["echo"]} for n in NAMES},
         "unavailable": {"absent": "missing cc"},
-        "versions": {},
+        "versions": {"commit": "0123456789"},
         "cores": {"publisher": [0], "load client": [1]},
+        "started_realtime_ns": 1_795_834_800 * 10**9,  # 28 November 2026
     }
     records = [
         Record(f"echo-{name}-{block}", "echo", name, "pitwire", block, "kept", [], figures=figures(value))
@@ -77,6 +79,12 @@ def test_a_block_has_every_publisher_once_and_the_cross_check_repeats_it() -> No
     assert len({run.id for run in runs}) == len(runs)
 
 
+def test_the_cross_check_can_repeat_fewer_blocks_than_the_test_has() -> None:
+    runs = plan(study(cross_check="echo", cross_check_blocks=2), {name: ["echo"] for name in NAMES})
+    blocks = [run.block for run in runs if run.generator == "artillery"]
+    assert sorted(blocks) == [0, 0, 0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -100,8 +108,10 @@ def test_an_unknown_key_of_a_study_file_is_named(tmp_path: Path) -> None:
     assert 'unknown key "speed"' in found.stderr
 
 
-def test_the_study_files_of_the_repository_can_be_read() -> None:
-    found = load(Path(__file__).parents[1] / "studies" / "publication.toml")
+@pytest.mark.parametrize("name", ["publication", "publication-short"])
+def test_the_study_files_of_the_repository_can_be_read(name: str) -> None:
+    found = load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
+    assert found.name == name
     seed = next(test for test in found.test if test.name == "heartbeat")
     assert (seed.connections, seed.messages, seed.bytes) == (5_000, 10, 10_000)
 
@@ -140,6 +150,27 @@ def test_the_report_names_failures_and_missing_publishers(results: ResultFolder)
     assert report.answer(found)[0].startswith("echo: p50 lies between 50 µs (rust-pitwire) and 151 µs (slow).")
     csv = (results.path / "tables" / "limit-limit.csv").read_text()
     assert "slow,8,late" in csv
+
+
+def test_the_page_states_what_the_figures_say(results: ResultFolder, tmp_path: Path) -> None:
+    found = analyse(results)
+    report.write(found, results, "make publication-study")
+    path = page.write(found, results.path, tmp_path / "docs", "mine", "A title", "make publication-study")
+    text = " ".join(path.read_text().split())
+    for claim in (
+        "On 28 November 2026, the study test",
+        "The lowest median latency is 50 µs (49 to 52), of rust-pitwire. The highest is 151 µs (149 to 153), of slow.",
+        "The median latency of rust-pitwire is lower than that of slow, by 100 µs.",
+        "The median latency of rust-pitwire is equivalent within ±10 µs to that of equal.",
+        "Without an error: rust-pitwire and equal. With errors: slow (7 lost).",
+        "slow serves the most clients without an error, 8. *Steps of 1 s",
+        "Its median is 1.1 to 1.1 times that of `pitwire load`.",
+        "- limit-b: died",
+        "| absent | missing cc |",
+    ):
+        assert claim in text
+    links = re.findall(r"\((mine/[^)]+)\)", text)
+    assert {path.parent / link for link in links} == set((tmp_path / "docs" / "mine").iterdir())
 
 
 def test_a_study_runs_to_its_report_and_does_not_repeat_finished_runs(tmp_path: Path) -> None:

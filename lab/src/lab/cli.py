@@ -1,6 +1,5 @@
 """Command line of the laboratory."""
 
-import re
 import shutil
 import signal
 from pathlib import Path
@@ -12,7 +11,20 @@ from rich.table import Table
 
 from lab import connectors, machine, published, scores
 from lab.connectors import ConnectorError
-from lab.console import Fresh, Output, chosen, console, fail, reported, reproduce_command, result_folder
+from lab.console import (
+    PAGES,
+    Fresh,
+    Output,
+    PageFolder,
+    PageName,
+    check_page_name,
+    chosen,
+    console,
+    fail,
+    reported,
+    reproduce_command,
+    result_folder,
+)
 from lab.publication.cli import app as publication
 from lab.study import PlannedRun, StudyError, expected_seconds, load
 
@@ -243,9 +255,9 @@ def report(study_file: StudyFile, output: Output = None) -> None:
 @app.command()
 def page(
     study_files: Annotated[list[Path], typer.Argument(help="Study files that have run.")],
-    name: Annotated[str, typer.Option(help="Name of the page: a to z, 0 to 9 and '-'.")],
+    name: PageName,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "WebSocket clients: a collection",
-    folder: Annotated[Path, typer.Option(help="Folder of the page.")] = connectors.REPOSITORY / "docs" / "studies",
+    folder: PageFolder = PAGES,
 ) -> None:
     """Write the reports of several studies, and one Markdown page with their claims."""
     from lab import page as pages
@@ -253,8 +265,7 @@ def page(
     from lab.analysis import analyse as compute
     from lab.report import write
 
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
-        raise fail(f'--name is "{name}": expected a to z, 0 to 9 and "-", for example collection-2026-11')
+    check_page_name(name)
     sources = []
     with reported(StudyError, AnalysisError):
         for study_file in study_files:

@@ -1,5 +1,6 @@
 """Options, messages and selection by name, for the commands of both studies."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Result folder. Default: lab/results/NAME of the study.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")]
+PageName = Annotated[str, typer.Option("--name", help="Name of the page: a to z, 0 to 9 and '-'.")]
+PageFolder = Annotated[Path, typer.Option("--folder", help="Folder of the page.")]
+PAGES = REPOSITORY / "docs" / "studies"
 T = TypeVar("T")
 
 
@@ -49,6 +53,12 @@ def chosen(what: str, names: list[str] | None, known: Mapping[str, T]) -> list[T
         if name not in known:
             raise fail(f'unknown {what} "{name}": expected one of {", ".join(known) or "none"}')
     return [known[name] for name in names or known]
+
+
+def check_page_name(name: str) -> None:
+    """Ends the command if the name of a page is not usable as a file name."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
+        raise fail(f'--name is "{name}": expected a to z, 0 to 9 and "-", for example collection-2026-11')
 
 
 def result_folder(study: str, output: Path | None, *, fresh: bool = False) -> ResultFolder:

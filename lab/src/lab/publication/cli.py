@@ -6,7 +6,20 @@ from typing import Annotated
 import typer
 
 from lab.connectors import ConnectorError
-from lab.console import Fresh, Output, chosen, fail, reported, reproduce_command, result_folder, say
+from lab.console import (
+    PAGES,
+    Fresh,
+    Output,
+    PageFolder,
+    PageName,
+    check_page_name,
+    chosen,
+    fail,
+    reported,
+    reproduce_command,
+    result_folder,
+    say,
+)
 from lab.publication import publishers
 from lab.publication.publishers import Publisher
 from lab.study import StudyError
@@ -93,7 +106,7 @@ def run(
 
 @app.command()
 def report(study_file: StudyFile, output: Output = None) -> None:
-    """Write report.html, report.json and the CSV tables of a study."""
+    """Write report.html, report.json, the CSV tables and the figures of a study."""
     from lab.publication.analysis import AnalysisError, analyse
     from lab.publication.report import answer, write
     from lab.publication.study import load
@@ -104,4 +117,27 @@ def report(study_file: StudyFile, output: Output = None) -> None:
         path = write(results, folder, reproduce_command("publication-study", study_file))
     for sentence in answer(results):
         say(sentence)
+    say(f"wrote {path}")
+
+
+@app.command()
+def page(
+    study_file: StudyFile,
+    name: PageName,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "WebSocket publishers under one load",
+    output: Output = None,
+    folder: PageFolder = PAGES,
+) -> None:
+    """Write the report of a study, and one Markdown page with its claims."""
+    from lab.publication import page as pages
+    from lab.publication.analysis import AnalysisError, analyse
+    from lab.publication.report import write
+    from lab.publication.study import load
+
+    check_page_name(name)
+    with reported(StudyError, AnalysisError):
+        results_folder = result_folder(load(study_file).name, output)
+        results, command = analyse(results_folder), reproduce_command("publication-study", study_file)
+        write(results, results_folder, command)
+        path = pages.write(results, results_folder.path, folder, name, title, command)
     say(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""Writes `report.html`, `report.json` and the CSV tables of a publication study."""
+"""Writes `report.html`, `report.json`, the CSV tables and the figures of a publication study."""
 
 from pathlib import Path
 
@@ -206,22 +206,26 @@ def threats(results: Results) -> list[str]:
     rows += [
         f"{result.test.name}: {result.blocks} blocks are few; use {FEW_BLOCKS} or more for anything that is published."
         for result in results.tests
-        if result.blocks < FEW_BLOCKS and not result.test.find_limit
+        if result.rows and result.blocks < FEW_BLOCKS and not result.test.find_limit
     ]
     return rows
 
 
 def write(results: Results, folder: ResultFolder, command: str) -> Path:
-    """Writes report.html, report.json and tables/*.csv, and returns the path of the page.
+    """Writes report.html, report.json, tables/*.csv and figures/*.svg, and returns the path of the
+    page.
 
     # Raises
     OSError if a file cannot be written.
     """
     host = results.description["environment"]["host"]
     sections = [(result, tables_of(result), figures_of(result, host)) for result in results.tests if result.rows]
-    for _, tables, _ in sections:
+    (folder.path / "figures").mkdir(exist_ok=True)
+    for _, tables, pictures in sections:
         for table in tables:
             write_csv(folder.path / "tables", table)
+        for item in pictures:
+            (folder.path / "figures" / f"{item.id}.svg").write_text(item.svg + "\n")
     (folder.path / "report.json").write_text(to_json(results) + "\n")
     return render(
         "publication.html",

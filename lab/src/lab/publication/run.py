@@ -2,6 +2,7 @@
 
 import os
 import resource
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -33,6 +34,7 @@ class Record:
     reasons: list[str]
     steal_percent: float = 0.0
     other_load_percent: float = 0.0
+    duration_s: float = 0.0
     figures: Figures = field(default_factory=dict)
 
 
@@ -69,8 +71,11 @@ def prepare(study: PublicationStudy, results: ResultFolder, known: Mapping[str, 
         "unavailable": problems,
         "versions": versions(),
         "cores": {"publisher": server_cores, "load client": load_cores},
+        "started_realtime_ns": time.time_ns(),
     }
     old = results.read_json("environment.json")
+    if old is not None and "started_realtime_ns" in old:
+        description["started_realtime_ns"] = old["started_realtime_ns"]
     for key, what in (("study", "the study file"), ("environment", "the machine"), ("publishers", "a publisher")):
         if old is not None and old[key] != description[key]:
             raise StudyError(
@@ -146,6 +151,7 @@ def execute(study: PublicationStudy, run: PlannedRun, publisher: Publisher, resu
     settings = workload.Workload(**run.test.model_dump(include=set(workload.Workload.model_fields)))
     record = Record(run.id, run.test.name, run.publisher, run.generator, run.block, "kept", [])
     before, programs_before, own_before = machine.cpu_times(), programs_cpu_ns(), children_cpu_ns()
+    began_s = time.monotonic()
     folder = results.run_folder(run.id)
     try:
         record.figures = measure(publisher, settings, folder, server_cores=server_cores, load_cores=load_cores)
@@ -153,6 +159,8 @@ def execute(study: PublicationStudy, run: PlannedRun, publisher: Publisher, resu
         record.status = "failed"
         record.reasons.append(str(error))
         return record
+    finally:
+        record.duration_s = round(time.monotonic() - began_s, 1)
     after, programs_ns = machine.cpu_times(), programs_cpu_ns() - programs_before
     # A worker process of a publisher is not a child of this process.
     own_ns = children_cpu_ns() - own_before + int(record.figures.get("worker_cpu_s", 0.0) * 1e9)

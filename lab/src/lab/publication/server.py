@@ -204,7 +204,7 @@ class Server:
             "wall_s": round(seconds, 3),
             "server_cpu_s": cpu_ns / 1e9,
             "worker_cpu_s": self.worker_cpu_s(),
-            "cpu_us_per_delivery": cpu_ns / 1e3 / max(1, figures["deliveries"]),
+            "cpu_us_per_delivery": cpu_ns / 1e3 / figures["deliveries"] if figures["deliveries"] else None,
             "memory_mib": max(self.memory_peak_bytes, self.memory_bytes()) / 2**20,
             "memory_idle_mib": self.memory_idle_bytes / 2**20,
             "equal_listener": self.has_equal_listener,

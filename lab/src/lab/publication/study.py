@@ -25,6 +25,7 @@ class PublicationStudy(Table):
     publishers: Annotated[list[Name], Field(min_length=1)]
     test: Annotated[list[Test], Field(min_length=1)]
     cross_check: str | None = None  # name of an echo test that Artillery repeats
+    cross_check_blocks: Annotated[int, Field(ge=1)] | None = None  # None: all blocks of the test
     margin_us: Annotated[float, Field(gt=0)] = 10.0  # smaller differences of latency do not matter
     cpu_margin_percent: Annotated[float, Field(gt=0)] = 5.0
     steal_percent: Annotated[float, Field(ge=0, le=100)] = 0.5
@@ -72,16 +73,16 @@ def plan(study: PublicationStudy, offered: dict[str, list[str]]) -> list[Planned
     """Orders the runs. `offered` has the tests of each publisher that can start.
 
     Every test has its blocks; each block has every publisher once, in an order from the seed. The
-    cross-check repeats the blocks of its test with Artillery.
+    cross-check repeats blocks of its test with Artillery.
     """
     order = random.Random(study.seed)
     runs = []
     for test in study.test:
         wanted = test.publishers or study.publishers
         names = [name for name in wanted if test.kind in offered.get(name, [])]
-        generators = ["pitwire", "artillery"] if study.cross_check == test.name else ["pitwire"]
+        repeated = (study.cross_check_blocks or test.blocks) if study.cross_check == test.name else 0
         for block in range(test.blocks):
             shuffled = order.sample(names, len(names))
-            for generator in generators:
+            for generator in ["pitwire", "artillery"] if block < repeated else ["pitwire"]:
                 runs += [PlannedRun(test, block, place, name, generator) for place, name in enumerate(shuffled)]
     return runs
