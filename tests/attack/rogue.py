@@ -49,6 +49,12 @@ class RogueListener:
         self.listener.close()
 
 
+def read_to_end(client: socket.socket) -> None:
+    """Reads and drops what the client sends until it closes the connection."""
+    while client.recv(65536):
+        pass
+
+
 def read_until(client: socket.socket, end: bytes) -> bytes:
     received = b""
     while end not in received:

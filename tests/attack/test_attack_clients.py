@@ -18,7 +18,7 @@ import pytest
 from attack_table import FULL
 from nats_server import Server
 from raw_ws import TEXT, RawWs, Target
-from rogue import INFO, RogueListener, RogueVenue, greet, greet_subscriber, read_until, upgrade
+from rogue import INFO, RogueListener, RogueVenue, greet, greet_subscriber, read_to_end, read_until, upgrade
 from rpc import Http
 from venue import BINARY, DEMO_A, Venue, run_pitwire
 
@@ -137,14 +137,12 @@ def test_no_control_character_of_a_bus_reaches_the_terminal(tmp_path: Path, trie
         client.sendall(INFO)
         read_until(client, b"CONNECT ")
         client.sendall(refusal)
-        while client.recv(65536):
-            pass
+        read_to_end(client)
 
     def complain(client: socket.socket) -> None:
         greet_subscriber(client)
         client.sendall(refusal)
-        while client.recv(65536):
-            pass
+        read_to_end(client)
 
     with RogueListener(refuse) as bus:
         url = f"nats://{bus.address}"
@@ -167,8 +165,7 @@ def test_no_control_character_of_a_feed_reaches_the_terminal(tmp_path: Path) -> 
     def attend(client: socket.socket) -> None:
         upgrade(client)
         client.sendall(bytes([0x88, len(reason)]) + reason)
-        while client.recv(65536):
-            pass
+        read_to_end(client)
 
     log = tmp_path / "split.log"
     with RogueListener(attend) as feed, log.open("wb") as written:
@@ -192,8 +189,7 @@ def test_message_of_the_bus_above_the_limit_is_refused_and_counted(tmp_path: Pat
         eventually("a reader is there", lambda: bool(readers))
         for payload in (large, b'"small"', large, large[1:], b'"last"'):
             client.sendall(b"MSG a " + number + b" %d\r\n" % len(payload) + payload + b"\r\n")
-        while client.recv(65536):
-            pass
+        read_to_end(client)
 
     readers: list[RawWs] = []
     with RogueListener(attend) as bus, publishing(tmp_path, f"nats://{bus.address}") as (process, log):
@@ -378,8 +374,7 @@ def test_load_ends_with_its_own_code_on_a_protocol_violation(frame: bytes) -> No
     def attend(client: socket.socket) -> None:
         upgrade(client)
         client.sendall(frame)
-        while client.recv(65536):
-            pass
+        read_to_end(client)
 
     with RogueListener(attend) as rogue:
         ended = run_pitwire("load", f"ws://{rogue.address}/", "--seconds", "0.2", "--json")
@@ -412,8 +407,7 @@ def test_splitter_survives_a_rogue_upstream(tmp_path: Path, tries: Callable[[int
         # The first connection is a good one: the splitter does not start on garbage.
         client.sendall(good + garbage[at] if at < len(garbage) else good * 10)
         if at >= len(garbage):
-            while client.recv(65536):
-                pass
+            read_to_end(client)
 
     with RogueListener(attend) as rogue:
         command = [BINARY, "split", f"ws://{rogue.address}/", "--workers", "2", "--json"]

@@ -42,6 +42,13 @@ def verify(data: Path) -> None:
     assert ended.returncode == 0 and json.loads(ended.stdout)["ok"], ended.stdout + ended.stderr
 
 
+def assert_kept(venue: Venue, acknowledged: set[str]) -> None:
+    """Starts a venue that was killed, finds the acknowledged orders in it, and stops it."""
+    venue.start()
+    assert acknowledged <= open_orders(venue)
+    assert venue.stop() == 0
+
+
 @pytest.mark.attack("kill -9 during a start")
 def test_kill_during_a_start_loses_nothing(data: Path, tries: Callable[[int], None]) -> None:
     chance = random.Random(16)
@@ -53,9 +60,7 @@ def test_kill_during_a_start_loses_nothing(data: Path, tries: Callable[[int], No
             time.sleep(chance.uniform(0, 0.25))
             venue.kill()
             tries(1)
-        venue.start()
-        assert acknowledged <= open_orders(venue)
-        assert venue.stop() == 0
+        assert_kept(venue, acknowledged)
     verify(data)
 
 
@@ -74,9 +79,7 @@ def test_kill_during_a_stop_loses_nothing(data: Path, tries: Callable[[int], Non
             time.sleep(chance.uniform(0, 0.05))
             venue.kill()
             tries(1)
-        venue.start()
-        assert acknowledged <= open_orders(venue)
-        assert venue.stop() == 0
+        assert_kept(venue, acknowledged)
     finally:
         if venue.alive():
             venue.kill()

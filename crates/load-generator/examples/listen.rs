@@ -4,10 +4,7 @@
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
-use pitwire_load_generator::{
-    Address, ConnectionShare, FaultyReaders, LoadPlan, MeasurementStart, RunControl, RunError, Traffic,
-    raise_file_limit, run,
-};
+use pitwire_load_generator::{Address, LoadPlan, MeasurementStart, RunControl, RunError, raise_file_limit, run};
 
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -18,25 +15,11 @@ fn main() -> Result<(), String> {
     let address = Address::parse(url).map_err(|error| error.to_string())?;
     let mut servers = (address.host.as_str(), address.port).to_socket_addrs().map_err(|error| error.to_string())?;
     raise_file_limit();
+    let server = servers.next().ok_or("no address")?;
+    let duration = Duration::from_secs(u64::from(number(seconds)?));
     let plan = LoadPlan {
-        server: servers.next().ok_or("no address")?,
-        address,
-        tls: None,
-        share: ConnectionShare::whole(number(connections)?),
-        duration: Duration::from_secs(u64::from(number(seconds)?)),
-        traffic: Traffic::Listen,
-        arrivals: None,
-        subscribe: None,
-        subprotocol: None,
-        deflate: false,
-        faulty_readers: FaultyReaders::default(),
-        storm: None,
         threads: number(threads)? as usize,
-        sources: 0,
-        open_timeout: Duration::from_secs(20),
-        max_opening: 1_000,
-        sequence_field: "seq".into(),
-        seed: 1,
+        ..LoadPlan::listening(address, server, number(connections)?, duration)
     };
     let report =
         run(&plan, &RunControl::default(), MeasurementStart::WhenOpen, |_| {}).map_err(|error| match error {

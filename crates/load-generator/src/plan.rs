@@ -47,6 +47,32 @@ pub struct LoadPlan {
     pub seed: u64,
 }
 
+impl LoadPlan {
+    /// Returns a plan in which one thread only listens, over plain TCP and without faulty readers.
+    pub fn listening(address: Address, server: SocketAddr, connections: u32, duration: Duration) -> Self {
+        LoadPlan {
+            address,
+            server,
+            tls: None,
+            share: ConnectionShare::whole(connections),
+            duration,
+            traffic: Traffic::Listen,
+            arrivals: None,
+            subscribe: None,
+            subprotocol: None,
+            deflate: false,
+            faulty_readers: FaultyReaders::default(),
+            storm: None,
+            threads: 1,
+            sources: 0,
+            open_timeout: Duration::from_secs(20),
+            max_opening: 1_000,
+            sequence_field: "seq".into(),
+            seed: 1,
+        }
+    }
+}
+
 /// Messages that the load client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_load_generator::{
-    Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MeasurementStart,
-    RunControl, RunError, Traffic, run,
+    Address, Arrivals, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MeasurementStart, RunControl, RunError,
+    Traffic, run,
 };
 use pitwire_tls::{Tickets, Trust, client_config};
 use pitwire_websocket::{Decoder, Deflater, IncomingMessage, MessageLimits, Opcode, accept_key, write_frame};
@@ -18,25 +18,13 @@ use pitwire_websocket::{Decoder, Deflater, IncomingMessage, MessageLimits, Opcod
 type ServerBehaviour = dyn Fn(u32, &mut TcpStream) + Send + Sync;
 
 fn plan(port: u16, connections: u32, lasts_ms: u64) -> LoadPlan {
+    let address = Address::parse(&format!("ws://127.0.0.1:{port}/x")).unwrap();
+    let server = format!("127.0.0.1:{port}").parse().unwrap();
     LoadPlan {
-        address: Address::parse(&format!("ws://127.0.0.1:{port}/x")).unwrap(),
-        server: format!("127.0.0.1:{port}").parse().unwrap(),
-        tls: None,
-        share: ConnectionShare::whole(connections),
-        duration: Duration::from_millis(lasts_ms),
-        traffic: Traffic::Listen,
-        arrivals: None,
-        subscribe: None,
-        subprotocol: None,
-        deflate: false,
-        faulty_readers: FaultyReaders::default(),
-        storm: None,
         threads: 2,
-        sources: 0,
         open_timeout: Duration::from_secs(60),
         max_opening: 8,
-        sequence_field: "seq".into(),
-        seed: 1,
+        ..LoadPlan::listening(address, server, connections, Duration::from_millis(lasts_ms))
     }
 }
 

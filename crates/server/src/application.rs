@@ -676,7 +676,8 @@ impl Application for VenueApplication {
         self.take_outbox_reports(now_ns);
         let budget = if notices.is_behind() { NOTICES_WHILE_BEHIND } else { RECORDS_PER_TURN };
         let (private, answers, mut context) = self.delivery(notices);
-        private.begin_turn(budget, now_ns, |id| answers.is_waiting(id), &mut context);
+        private.begin_turn();
+        private.send_waiting(budget, now_ns, |id| answers.is_waiting(id), &mut context);
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }

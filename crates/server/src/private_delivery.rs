@@ -5,7 +5,7 @@
 //! Holds       1. a connection gets the changes of an account in order;
 //!             2. a command and a turn cost a bounded number of notices;
 //!             3. a connection that does not read its notices in time is closed.
-//! Start at    [`PrivateDelivery::distribute`], [`PrivateDelivery::begin_turn`].
+//! Start at    [`PrivateDelivery::distribute`], [`PrivateDelivery::send_waiting`].
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ impl PrivateDelivery {
         self.windows.next_due()
     }
 
-    /// Returns when [`Self::begin_turn`] next has a connection to close, in monotonic nanoseconds.
+    /// Returns when [`Self::send_waiting`] next closes a connection, in monotonic nanoseconds.
     pub fn blocked_due_ns(&self) -> Option<u64> {
         self.events.blocked_due_ns()
     }
@@ -92,16 +92,9 @@ impl PrivateDelivery {
         self.events.has_next(RECORDS_PER_TURN, &self.listeners, has_room) || self.window_sends.has_next()
     }
 
-    /// Begins a turn with about as many notices of earlier turns as `budget` says.
-    pub fn begin_turn(
-        &mut self,
-        budget: usize,
-        now_ns: u64,
-        is_answered_first: impl Fn(ConnectionId) -> bool,
-        context: &mut DeliveryContext<'_>,
-    ) {
+    /// Begins a turn, in which merged channels have a new share.
+    pub fn begin_turn(&mut self) {
         self.turn_records = RECORDS_PER_TURN;
-        self.send_waiting(budget, now_ns, is_answered_first, context);
     }
 
     /// Sends the changes of the last commands to the sessions of their accounts: as many notices as
@@ -144,8 +137,9 @@ impl PrivateDelivery {
         }
     }
 
-    /// Sends changes that wait: about as many notices as `budget` says. Closes connections that
-    /// others of their account have waited for too long.
+    /// Sends changes that wait: about as many notices as `budget` says. `is_answered_first` is that
+    /// of [`Self::has_next`]. Closes connections that others of their account have waited for too
+    /// long.
     pub fn send_waiting(
         &mut self,
         budget: usize,

@@ -1,7 +1,8 @@
 //! The correct run of `terms`: one spot instrument with a unit of one cent per lot and tick, a
 //! house account (0) and a member (1). Letters name the orders.
 
-use pitwire_fixtures::share;
+pub use pitwire_fixtures::accepted;
+use pitwire_fixtures::{limit_order, share, trade};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Epoch,
     Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots,
@@ -262,15 +263,7 @@ fn id(letter: char) -> OrderId {
 }
 
 fn order(letter: char, account: AccountId, side: Side, price: i64, lots: u64) -> NewOrder {
-    NewOrder {
-        id: id(letter),
-        account,
-        instrument: MARKET,
-        side,
-        order_type: OrderType::Limit { price: Ticks(price) },
-        lots: Lots(lots),
-        ..NewOrder::PLAIN
-    }
+    limit_order(id(letter).0, account, side, price, lots)
 }
 
 fn rests(name: &'static str, new: NewOrder, total: u64, change: u64) -> Step {
@@ -284,38 +277,21 @@ fn refused(name: &'static str, new: NewOrder, reason: Reject) -> Step {
     (name, Command::Enter(new), events)
 }
 
-pub fn accepted(new: &NewOrder) -> Event {
-    let NewOrder { id: order, account, instrument, side, order_type, lots, tif, display, .. } = *new;
-    Event::Accepted { order, account, instrument, side, order_type, lots, tif, display }
-}
-
 type Party = (char, AccountId, u64);
 
 /// A buyer takes an offer. Each party is an order, its account and its remaining lots.
 pub fn traded(seq: u64, price: i64, lots: u64, maker: Party, taker: Party) -> Event {
-    Event::Trade {
-        instrument: MARKET,
-        trade_seq: TradeSeq(seq),
-        price: Ticks(price),
-        lots: Lots(lots),
-        taker_side: Side::Buy,
-        maker: id(maker.0),
-        maker_account: maker.1,
-        maker_open: Lots(maker.2),
-        taker: id(taker.0),
-        taker_account: taker.1,
-        taker_open: Lots(taker.2),
-        kind: TradeKind::Continuous,
-    }
+    trade_of(Side::Buy, seq, price, lots, maker, taker)
 }
 
 /// A seller takes a bid.
 pub fn sold(seq: u64, price: i64, lots: u64, maker: Party, taker: Party) -> Event {
-    let mut event = traded(seq, price, lots, maker, taker);
-    if let Event::Trade { taker_side, .. } = &mut event {
-        *taker_side = Side::Sell;
-    }
-    event
+    trade_of(Side::Sell, seq, price, lots, maker, taker)
+}
+
+fn trade_of(side: Side, seq: u64, price: i64, lots: u64, maker: Party, taker: Party) -> Event {
+    let [maker, taker] = [maker, taker].map(|(letter, account, open)| (id(letter).0, account, open));
+    trade(seq, price, lots, maker, taker, side, TradeKind::Continuous)
 }
 
 pub fn refreshed(letter: char, price: i64, shown: u64) -> Event {

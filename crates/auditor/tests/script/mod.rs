@@ -5,11 +5,11 @@ use pitwire_auditor::{
     AuditSnapshot, ClosingPrices, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
     SnapshotRestrictions, SnapshotSession,
 };
-use pitwire_fixtures::share;
+use pitwire_fixtures::{Party, limit_order, share, trade};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
-    Event, InstrumentId, InstrumentSpec, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, Priority,
-    Reject, Seq, SequencedCommand, SessionId, Side, Ticks, TimeInForce, TradeKind, TradeSeq, VenueDay, VenueNanos,
+    Event, InstrumentId, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, Priority, Reject, Seq,
+    SequencedCommand, SessionId, Side, Ticks, TimeInForce, TradeKind, TradeSeq, VenueDay, VenueNanos,
 };
 
 pub type WindowRun = Vec<(SequencedCommand, Vec<Event>)>;
@@ -158,20 +158,7 @@ pub fn run() -> WindowRun {
 pub fn tail() -> WindowRun {
     let all = vec![
         accepted(23, HOUSE, Side::Sell, 90, 2, TimeInForce::Day),
-        Event::Trade {
-            instrument: MARKET,
-            trade_seq: TradeSeq(5),
-            price: Ticks(90),
-            lots: Lots(2),
-            taker_side: Side::Sell,
-            maker: OrderId(16),
-            maker_account: MEMBER,
-            maker_open: Lots(4),
-            taker: OrderId(23),
-            taker_account: HOUSE,
-            taker_open: Lots(0),
-            kind: TradeKind::Continuous,
-        },
+        trade(5, 90, 2, (16, MEMBER, 4), (23, HOUSE, 0), Side::Sell, TradeKind::Continuous),
         level(Side::Buy, 90, 4),
         changed(12),
     ];
@@ -258,31 +245,16 @@ fn spec() -> InstrumentSpec {
     InstrumentSpec { id: MARKET, max_resting_orders: 10, ..share() }
 }
 
+fn order(id: u64, account: AccountId, side: Side, price: i64, lots: u64, tif: TimeInForce) -> NewOrder {
+    NewOrder { tif, ..limit_order(id, account, side, price, lots) }
+}
+
 fn enter(id: u64, account: AccountId, side: Side, price: i64, lots: u64, tif: TimeInForce) -> Command {
-    Command::Enter(NewOrder {
-        id: OrderId(id),
-        account,
-        instrument: MARKET,
-        side,
-        order_type: OrderType::Limit { price: Ticks(price) },
-        lots: Lots(lots),
-        tif,
-        label: Label::default(),
-        ..NewOrder::PLAIN
-    })
+    Command::Enter(order(id, account, side, price, lots, tif))
 }
 
 fn accepted(id: u64, account: AccountId, side: Side, price: i64, lots: u64, tif: TimeInForce) -> Event {
-    Event::Accepted {
-        order: OrderId(id),
-        account,
-        instrument: MARKET,
-        side,
-        order_type: OrderType::Limit { price: Ticks(price) },
-        lots: Lots(lots),
-        tif,
-        display: None,
-    }
+    pitwire_fixtures::accepted(&order(id, account, side, price, lots, tif))
 }
 
 #[expect(clippy::too_many_arguments, reason = "one line of the script each")]
@@ -301,21 +273,9 @@ fn rests(
 }
 
 /// The house is the maker and the member the taker of every trade.
-fn traded(seq: u64, price: i64, lots: u64, maker: (u64, u64), taker: (u64, AccountId, u64)) -> Event {
-    Event::Trade {
-        instrument: MARKET,
-        trade_seq: TradeSeq(seq),
-        price: Ticks(price),
-        lots: Lots(lots),
-        taker_side: Side::Buy,
-        maker: OrderId(maker.0),
-        maker_account: HOUSE,
-        maker_open: Lots(maker.1),
-        taker: OrderId(taker.0),
-        taker_account: taker.1,
-        taker_open: Lots(taker.2),
-        kind: TradeKind::Continuous,
-    }
+fn traded(seq: u64, price: i64, lots: u64, maker: (u64, u64), taker: Party) -> Event {
+    let maker = (maker.0, HOUSE, maker.1);
+    trade(seq, price, lots, maker, taker, Side::Buy, TradeKind::Continuous)
 }
 
 pub fn level(side: Side, price: i64, lots: u64) -> Event {

@@ -1,7 +1,7 @@
 //! Sessions and days as the projections show them, from hand-written events. Comments show the
 //! calculations.
 
-use pitwire_fixtures::share;
+use pitwire_fixtures::{accepted, share};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Command, Credit, Derivation, Event, InstrumentId,
     InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SequencedCommand, SessionReason, Side,
@@ -39,20 +39,8 @@ fn opened() -> Views {
 }
 
 fn trade(seq: u64, price: i64, lots: u64, kind: TradeKind) -> Event {
-    Event::Trade {
-        instrument: MARKET,
-        trade_seq: TradeSeq(seq),
-        price: Ticks(price),
-        lots: Lots(lots),
-        taker_side: Side::Buy,
-        maker: OrderId(900),
-        maker_account: AccountId(7),
-        maker_open: Lots(0),
-        taker: OrderId(901),
-        taker_account: AccountId(7),
-        taker_open: Lots(0),
-        kind,
-    }
+    let [maker, taker] = [900, 901].map(|order| (order, AccountId(7), 0));
+    pitwire_fixtures::trade(seq, price, lots, maker, taker, Side::Buy, kind)
 }
 
 fn busted(seq: u64, price: i64, lots: u64) -> Event {
@@ -170,19 +158,6 @@ fn stop(id: u64) -> NewOrder {
         lots: Lots(6),
         tif: TimeInForce::GoodTillCancel,
         ..NewOrder::PLAIN
-    }
-}
-
-fn accepted(order: &NewOrder) -> Event {
-    Event::Accepted {
-        order: order.id,
-        account: order.account,
-        instrument: order.instrument,
-        side: order.side,
-        order_type: order.order_type,
-        lots: order.lots,
-        tif: order.tif,
-        display: order.display,
     }
 }
 

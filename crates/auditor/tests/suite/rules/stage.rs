@@ -1,11 +1,12 @@
 //! A builder of short runs: one spot instrument at 100, three house accounts, and a day with one
 //! session of each kind.
 
-use pitwire_fixtures::share;
+use pitwire_fixtures::{accepted, share};
+pub use pitwire_fixtures::{limit_order as order, trade};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, CancelReason, Command, Credit, Currency, CurrencyId, Derivation, Event,
     InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Reference, RemainingSessions, Seq,
-    SequencedCommand, SessionReason, Side, Ticks, TimeInForce, TradeKind, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    SequencedCommand, SessionReason, Side, Ticks, TradingRules, VenueDay, VenueNanos,
 };
 
 pub const MARKET: InstrumentId = InstrumentId(0);
@@ -65,8 +66,7 @@ impl Stage {
     }
 
     pub fn enter(&mut self, name: &'static str, new: NewOrder, rest: Vec<Event>) {
-        let NewOrder { id: order, account, instrument, side, order_type, lots, tif, display, .. } = new;
-        let mut events = vec![Event::Accepted { order, account, instrument, side, order_type, lots, tif, display }];
+        let mut events = vec![accepted(&new)];
         events.extend(rest);
         self.add(name, Command::Enter(new), events);
     }
@@ -101,19 +101,6 @@ impl Stage {
     }
 }
 
-pub fn order(id: u64, account: AccountId, side: Side, price: i64, lots: u64) -> NewOrder {
-    NewOrder {
-        id: OrderId(id),
-        account,
-        instrument: MARKET,
-        side,
-        order_type: OrderType::Limit { price: Ticks(price) },
-        lots: Lots(lots),
-        tif: TimeInForce::Day,
-        ..NewOrder::PLAIN
-    }
-}
-
 pub fn market(id: u64, account: AccountId, side: Side, lots: u64) -> NewOrder {
     NewOrder { order_type: OrderType::Market, ..order(id, account, side, 1, lots) }
 }
@@ -125,26 +112,6 @@ pub fn hidden(id: u64, account: AccountId, side: Side, price: i64, lots: u64, mi
 
 pub fn stop(id: u64, account: AccountId, side: Side, stop: i64, lots: u64) -> NewOrder {
     NewOrder { order_type: OrderType::Stop { stop: Ticks(stop) }, ..order(id, account, side, 1, lots) }
-}
-
-/// An order, its account and its remaining lots.
-pub type Party = (u64, AccountId, u64);
-
-pub fn trade(number: u64, price: i64, lots: u64, maker: Party, taker: Party, side: Side, kind: TradeKind) -> Event {
-    Event::Trade {
-        instrument: MARKET,
-        trade_seq: TradeSeq(number),
-        price: Ticks(price),
-        lots: Lots(lots),
-        taker_side: side,
-        maker: OrderId(maker.0),
-        maker_account: maker.1,
-        maker_open: Lots(maker.2),
-        taker: OrderId(taker.0),
-        taker_account: taker.1,
-        taker_open: Lots(taker.2),
-        kind,
-    }
 }
 
 pub fn level(side: Side, price: i64, lots: u64) -> Event {
