@@ -50,7 +50,7 @@ class RogueListener:
 
 
 def read_to_end(client: socket.socket) -> None:
-    """Reads and drops what the client sends until it closes the connection."""
+    """Drops the bytes of a client until it closes the connection."""
     while client.recv(65536):
         pass
 
