@@ -113,7 +113,8 @@ pub trait Application {
     }
     /// Visits the connections for which [`Self::pump`] may have something.
     fn for_each_subscriber(&self, _visit: impl FnMut(ConnectionId)) {}
-    /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
+    /// Adds ready frames for a connection to `out`, until it holds about `enough` bytes. `out` may
+    /// begin with answers.
     ///
     /// # Errors
     /// Returns how to close a connection that has fallen behind.

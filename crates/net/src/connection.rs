@@ -688,7 +688,7 @@ impl Connection {
                 self.outbox.is_held_back = true;
                 break;
             }
-            if self.outbox.pending() == 0 && !self.refill(app, net, now) {
+            if !self.refill(app, net, now) {
                 break;
             }
             let sent_ns = if answers > 0 { times.clock.monotonic_ns() } else { 0 };
@@ -721,19 +721,23 @@ impl Connection {
         taken
     }
 
-    /// Finds something to write when everything has been written. Returns false if there is
-    /// nothing.
+    /// Adds the frames that the application publishes behind unsent answers, so that one write
+    /// sends both. Returns false if there is nothing to write.
     fn refill(&mut self, app: &mut impl Application, net: &mut dyn EventLoop, now: u64) -> bool {
-        self.outbox.reset();
-        if let ConnectionStage::Closing { .. } = self.stage {
-            self.stream.end(net);
-            self.stage =
-                if self.input.is_at_end { ConnectionStage::Gone } else { ConnectionStage::Lingering { since: now } };
-            return false;
+        if self.outbox.pending() == 0 {
+            self.outbox.reset();
+            if let ConnectionStage::Closing { .. } = self.stage {
+                self.stream.end(net);
+                let lingering = ConnectionStage::Lingering { since: now };
+                self.stage = if self.input.is_at_end { ConnectionStage::Gone } else { lingering };
+                return false;
+            }
         }
-        if let Protocol::WebSocket(_) = self.protocol
+        if self.stage == ConnectionStage::Open
+            && self.is_websocket()
             && !self.input.awaits_response()
-            && let Err(CloseReason { code, reason }) = app.pump(self.id, &mut self.outbox.bytes, PUMP_BYTES)
+            && let Some(bytes) = self.outbox.unsent_bytes()
+            && let Err(CloseReason { code, reason }) = app.pump(self.id, bytes, PUMP_BYTES)
         {
             self.close(code, &reason, now);
         }

@@ -83,6 +83,13 @@ impl Outbox {
         [first, &second[..second.len().min(most - first.len())]]
     }
 
+    /// Returns the buffer that leaves next, if published frames can join it: few bytes wait, none
+    /// of them has been written, and no long answer is behind them.
+    pub fn unsent_bytes(&mut self) -> Option<&mut Vec<u8>> {
+        let has_room = self.written == 0 && self.bytes.len() < PUMP_BYTES && self.behind.is_empty();
+        has_room.then_some(&mut self.bytes)
+    }
+
     /// Adds the bytes that `write` writes.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(last) = self.behind.back_mut() else { return write(&mut self.bytes) };

@@ -13,10 +13,14 @@ use crate::origin::OriginPolicy;
 use crate::outbox_budget::OutboxBudget;
 use crate::turn::TurnScheduler;
 
-/// Answers nothing and publishes nothing, but remembers which connections sent a text.
+/// Answers nothing, but remembers which connections sent a text.
 #[derive(Default)]
 struct SilentApp {
     senders: Vec<u64>,
+    /// Bytes that it publishes once.
+    published: Vec<u8>,
+    /// Number of calls of `answered` before it published.
+    answered_before: usize,
     /// How long it works on one text of connection 0, in nanoseconds.
     works_ns: u64,
 }
@@ -35,6 +39,13 @@ impl Application for SilentApp {
         let clock = SystemClock::start();
         let began_ns = clock.monotonic_ns();
         while id.0 == 0 && clock.monotonic_ns() - began_ns < self.works_ns {}
+    }
+    fn pump(&mut self, _: ConnectionId, out: &mut Vec<u8>, _: usize) -> Result<(), CloseReason> {
+        out.append(&mut self.published);
+        Ok(())
+    }
+    fn answered(&mut self, _: &crate::ServerLatency) {
+        self.answered_before += usize::from(!self.published.is_empty());
     }
 }
 
@@ -358,6 +369,23 @@ fn a_turn_writes_a_bounded_number_of_bytes_to_a_connection() {
     }
     let answer = got[..read].iter().take_while(|byte| **byte == b'a').count();
     assert_eq!((answer, read), (WRITE_BYTES, first + second));
+}
+
+#[test]
+fn published_frames_leave_behind_an_answer_in_one_write() {
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    connection.readiness.readable = false;
+    connection.take(NoticeKind::Answer, b"answer ", 0);
+    (bench.app.published, connection.share.answers) = (b"frame".to_vec(), 1);
+    assert_eq!((bench.flush(&mut connection, 0), bench.app.answered_before), (12, 0));
+    let mut got = vec![0; 2 * WRITE_BYTES];
+    assert_eq!((peer.read(&mut got).unwrap(), &got[..12]), (12, &b"answer frame"[..]));
+    // Frames wait while a part of an answer is written, so that a slow peer gets no more of them.
+    connection.take(NoticeKind::Answer, &vec![b'a'; WRITE_BYTES + 1], 0);
+    assert_eq!((bench.flush(&mut connection, 0), connection.is_held_back()), (WRITE_BYTES, true));
+    (bench.app.published, connection.share.answers) = (b"frame".to_vec(), 1);
+    assert_eq!((bench.flush(&mut connection, 0), bench.app.answered_before), (6, 1));
 }
 
 #[test]
