@@ -12,6 +12,7 @@ use futures_util::{Sink, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 
@@ -79,6 +80,8 @@ pub(crate) struct Driver {
     next_id: u64,
     connections: u64,
     has_unsent: bool,
+    /// End of the polling after the last call.
+    spin_until: Instant,
     last_received: Instant,
     /// Overdue requests since the last answer.
     unanswered: u32,
@@ -122,6 +125,7 @@ impl Driver {
             next_id: 1,
             connections: 0,
             has_unsent: false,
+            spin_until: Instant::now(),
             last_received: Instant::now(),
             unanswered: 0,
             noted_bytes: 0,
@@ -281,6 +285,8 @@ impl Driver {
                     None => return SocketEnd::NoHandles,
                 },
                 _ = ticks.tick() => self.check(socket),
+                // The event loop looks at its sockets before the next turn of this task.
+                () = yield_now(), if Instant::now() < self.spin_until => Ok(()),
             };
             if let Err(error) = done {
                 return SocketEnd::Lost(error);
@@ -381,7 +387,9 @@ impl Driver {
     }
 
     fn send_text(&mut self, socket: &mut Socket, text: String, pending: AnswerUse) -> Result<(), Error> {
-        self.pending.insert(self.next_id, SentRequest { sent_at: Instant::now(), pending });
+        let sent_at = Instant::now();
+        self.spin_until = sent_at + self.settings.spin;
+        self.pending.insert(self.next_id, SentRequest { sent_at, pending });
         self.next_id += 1;
         self.has_unsent = true;
         Pin::new(socket).start_send(Message::text(text)).map_err(|error| lost(&error))

@@ -40,6 +40,10 @@ pub struct Settings {
     pub check_interval: Option<Duration>,
     /// Asks the venue to cancel the orders of this connection when its socket closes.
     pub cancel_on_disconnect: bool,
+    /// Time for which the connection polls its socket after each call, before its thread sleeps. It
+    /// saves the wake-up of the thread by an answer that arrives meanwhile, and uses a core for
+    /// that time. Zero disables it.
+    pub spin: Duration,
     /// Bound of the queue of each subscription, in bytes. A full queue discards its oldest messages
     /// and reports their number.
     pub queue_bytes: usize,
@@ -47,7 +51,7 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the defaults for a long-lived connection: 10 s timeout, heartbeats and checks every
-    /// 30 s, pauses from 100 ms to 10 s, and queues of 4 MiB.
+    /// 30 s, pauses from 100 ms to 10 s, no polling, and queues of 4 MiB.
     pub fn new(url: impl Into<String>) -> Self {
         Settings {
             url: url.into(),
@@ -59,6 +63,7 @@ impl Settings {
             heartbeat: Some(Duration::from_secs(30)),
             check_interval: Some(Duration::from_secs(30)),
             cancel_on_disconnect: false,
+            spin: Duration::ZERO,
             queue_bytes: 4 << 20,
         }
     }

@@ -52,6 +52,33 @@ async fn every_call_gets_its_own_answer_in_the_order_of_the_venue() {
 }
 
 #[tokio::test]
+async fn connection_that_polls_its_socket_leaves_the_thread_to_other_tasks() {
+    let (listener, settings) = listener().await;
+    let client = async {
+        let settings = Settings { spin: Duration::from_secs(3600), ..settings };
+        let connection = VenueConnection::open(settings).await.unwrap();
+        // Venue and timers are on the same thread.
+        for number in 0..3 {
+            let answer = connection.call("public/test", &json!({})).await.unwrap();
+            assert_eq!(answer.get(), number.to_string());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut state = connection.state();
+        drop(connection);
+        while state.changed().await.is_ok() {}
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        for number in 0..3 {
+            let call = peer.expect("public/test").await;
+            peer.answer(&call, json!(number)).await;
+        }
+        peer
+    };
+    with_venue(client, venue).await;
+}
+
+#[tokio::test]
 async fn end_of_the_connection_answers_sent_and_unsent_calls() {
     let (listener, settings) = listener().await;
     let client = async {
