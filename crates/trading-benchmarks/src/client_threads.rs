@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::io;
 use std::thread;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use pitwire_client::{Error, Settings, VenueConnection};
@@ -12,11 +13,16 @@ use pitwire_failure::Failure;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+/// Time for which [`ThreadModel::SpinLoop`] polls after a request, as long as `pitwire up` does.
+const SPIN: Duration = Duration::from_micros(50);
+
 /// How connections are divided among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ThreadModel {
     /// One thread for all connections and the strategy.
     EventLoop,
+    /// As event-loop, but it polls its sockets for 50 µs after each request before it sleeps.
+    SpinLoop,
     /// As event-loop, but it never sleeps: it polls its sockets without end and uses a whole core.
     BusyLoop,
     /// One thread for each connection, and one for the strategy.
@@ -29,6 +35,7 @@ impl ThreadModel {
     pub const fn name(self) -> &'static str {
         match self {
             ThreadModel::EventLoop => "event-loop",
+            ThreadModel::SpinLoop => "spin-loop",
             ThreadModel::BusyLoop => "busy-loop",
             ThreadModel::PerConnection => "per-connection",
             ThreadModel::Pool => "pool",
@@ -42,7 +49,12 @@ pub struct ClientThreads {
     runtime: Runtime,
 }
 
-fn event_loop() -> io::Result<Runtime> {
+/// Makes an event loop for the calling thread.
+///
+/// # Errors
+///
+/// Fails if the process has too many open files.
+pub fn event_loop() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
@@ -55,7 +67,9 @@ impl ClientThreads {
     pub fn new(model: ThreadModel, workers: usize) -> Result<ClientThreads, Failure> {
         let runtime = match model {
             ThreadModel::Pool => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
-            ThreadModel::EventLoop | ThreadModel::BusyLoop | ThreadModel::PerConnection => event_loop(),
+            ThreadModel::EventLoop | ThreadModel::SpinLoop | ThreadModel::BusyLoop | ThreadModel::PerConnection => {
+                event_loop()
+            }
         };
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
         Ok(ClientThreads { model, runtime })
@@ -85,17 +99,17 @@ impl ClientThreads {
     pub async fn open(&self, settings: Settings) -> Result<VenueConnection, Error> {
         match self.model {
             ThreadModel::PerConnection => self.open_apart(settings).await,
+            ThreadModel::SpinLoop => VenueConnection::open(Settings { spin: SPIN, ..settings }).await,
             ThreadModel::EventLoop | ThreadModel::BusyLoop | ThreadModel::Pool => VenueConnection::open(settings).await,
         }
     }
 
-    /// Opens a connection on a new thread, whatever the model. It takes no time of the measured
-    /// threads.
+    /// Opens a connection on a new thread.
     ///
     /// # Errors
     ///
     /// As [`VenueConnection::open`].
-    pub async fn open_apart(&self, settings: Settings) -> Result<VenueConnection, Error> {
+    async fn open_apart(&self, settings: Settings) -> Result<VenueConnection, Error> {
         let failed = |cause: String| Error::Unreachable { address: settings.url.clone(), cause };
         let runtime = event_loop().map_err(|error| failed(error.to_string()))?;
         let (sender, opened) = oneshot::channel();

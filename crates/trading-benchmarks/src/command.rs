@@ -82,7 +82,7 @@ struct LoopArguments {
     #[arg(long, value_name = "N", default_value = "1")]
     connections: NonZeroUsize,
     #[command(flatten)]
-    threads: ThreadArguments,
+    client: ConnectionArguments,
     /// For wss://, trust only the certificate authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -94,13 +94,16 @@ struct LoopArguments {
 }
 
 #[derive(Args)]
-struct ThreadArguments {
+struct ConnectionArguments {
     /// Threads of the client.
     #[arg(long, value_enum, default_value_t = ThreadModel::EventLoop)]
     threads: ThreadModel,
     /// Threads of --threads pool.
     #[arg(long, value_name = "N", default_value = "2")]
     workers: NonZeroUsize,
+    /// Use one connection for orders and market data, instead of one for each.
+    #[arg(long)]
+    one_connection: bool,
 }
 
 #[derive(Args)]
@@ -175,7 +178,7 @@ struct HawkesArguments {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
-    threads: ThreadArguments,
+    client: ConnectionArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -220,8 +223,9 @@ impl LoopArguments {
             maker,
             instrument: self.instrument,
             price: self.price,
-            threads: self.threads.threads,
-            workers: self.threads.workers.get(),
+            threads: self.client.threads,
+            workers: self.client.workers.get(),
+            one_connection: self.client.one_connection,
             connections: self.connections,
             pacing: self.rate.map_or(Pacing::Closed, |rate| Pacing::Open { rate }),
             count: self.count,
@@ -249,8 +253,9 @@ impl HawkesArguments {
             seed: self.seed,
             rate: self.rate,
             group: self.group.get(),
-            threads: self.threads.threads,
-            workers: self.threads.workers.get(),
+            threads: self.client.threads,
+            workers: self.client.workers.get(),
+            one_connection: self.client.one_connection,
             program: std::env::current_exe()?,
             durability: if self.durable { "disk" } else { "memory" },
             data: self.data.unwrap_or_else(temporary),

@@ -7,6 +7,7 @@
 
 mod market;
 mod market_data;
+mod offers;
 mod replay;
 mod report;
 mod round_trip;
@@ -52,8 +53,11 @@ pub struct LoopBenchmark {
     pub price: Option<Number>,
     pub threads: ThreadModel,
     pub workers: usize,
-    /// Connections for orders. Market data has a connection apart.
+    /// Connections for orders.
     pub connections: NonZeroUsize,
+    /// The first connection for orders has the market data of the trading loop, too. Otherwise it
+    /// has a connection apart.
+    pub one_connection: bool,
     pub pacing: Pacing,
     /// Operations of each measurement over all rounds.
     pub count: u64,
@@ -132,10 +136,12 @@ impl LoopBenchmark {
             left_out.push("order placement and trading loop: no credentials (PITWIRE_CLIENT_ID or a file)");
         }
         if let (true, Some(maker)) = (has_login, &self.maker) {
-            let settings = Settings { credentials: Some(maker.clone()), ..self.settings.clone() };
-            let maker = threads.open_apart(settings).await?;
-            let data = threads.open(self.settings.clone()).await?;
-            let mut trips = RoundTrip::open(&data, maker, Arc::clone(&pool), &market, self.settings.timeout).await?;
+            let maker = Settings { credentials: Some(maker.clone()), ..self.settings.clone() };
+            let data = match pool.connections().next().filter(|_| self.one_connection) {
+                Some(shared) => shared.clone(),
+                None => threads.open(self.settings.clone()).await?,
+            };
+            let mut trips = RoundTrip::open(&data, maker, Arc::clone(&pool), &market).await?;
             measurements.push(self.round_trips(&mut trips, echo).await?.finish("trading loop"));
         } else if has_login {
             left_out.push("trading loop: no second account (--maker-credentials FILE)");
@@ -168,6 +174,7 @@ impl LoopBenchmark {
             instrument: self.instrument.clone(),
             threads: self.threads.name(),
             connections: self.connections.get(),
+            one_connection: self.one_connection,
             pacing: self.pacing,
             measurements,
             left_out,

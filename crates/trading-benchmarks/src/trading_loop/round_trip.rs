@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_client::{
-    Error, OrderBook, OrderOutcome, OrderPool, OrderRequest, Side, Subscription, SubscriptionEvent, TimeInForce, Value,
-    VenueConnection,
+    Error, OrderBook, OrderOutcome, OrderPool, OrderRequest, Settings, Side, Subscription, SubscriptionEvent,
+    TimeInForce, Value, VenueConnection,
 };
 use tokio::time::timeout;
 
 use super::market::QuietMarket;
+use super::offers::OfferThread;
 use super::wire::{parse, probe};
 use crate::pacing::{DueTimes, Pacing};
 
 /// The connections and orders of the loop.
 pub struct RoundTrip {
-    maker: VenueConnection,
-    offer: OrderRequest,
+    offers: OfferThread,
     pool: Arc<OrderPool>,
     take: OrderRequest,
     changes: Subscription,
@@ -30,27 +30,27 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Subscribes to the book.
+    /// Subscribes to the book, and opens a connection for the second account.
     ///
     /// # Errors
     ///
-    /// As [`VenueConnection::subscribe`].
+    /// As [`VenueConnection::open`] and [`VenueConnection::subscribe`].
     pub async fn open(
         data: &VenueConnection,
-        maker: VenueConnection,
+        maker: Settings,
         pool: Arc<OrderPool>,
         market: &QuietMarket,
-        timeout: Duration,
     ) -> Result<Self, Error> {
+        let timeout = maker.timeout;
         let changes = data.subscribe(&format!("book.{}.raw", market.instrument)).await?;
         let price = &market.trade_price;
-        let offer = market.order(Side::Sell, price, None);
+        let offers = OfferThread::start(maker, market.order(Side::Sell, price, None)).await?;
         let mut take = market.order(Side::Buy, price, None);
         take.time_in_force = Some(TimeInForce::ImmediateOrCancel);
         let price = Value::parse(price.as_str())
             .ok_or_else(|| Error::Garbled { what: format!("{price} has more than 18 decimals") })?;
-        let mut trip = RoundTrip { maker, offer, pool, take, changes, book: OrderBook::default(), price, timeout };
-        trip.next_change().await?;
+        let mut trip = RoundTrip { offers, pool, take, changes, book: OrderBook::default(), price, timeout };
+        next_change(&mut trip.changes, &mut trip.book).await?;
         Ok(trip)
     }
 
@@ -98,47 +98,61 @@ impl RoundTrip {
 
     /// Trades once. Returns the receipt of the book change and of the fill.
     async fn trade(&mut self) -> Result<(Instant, Instant), Error> {
-        let (maker, offer) = (self.maker.clone(), self.offer.clone());
         let patience = self.timeout;
         let silent =
             || Error::Unanswered { method: "the book change".into(), cause: format!("nothing in {patience:?}") };
-        let take = async {
-            let changed = loop {
-                let received_at = self.next_change().await?;
-                if self.has_offer() {
-                    break received_at;
+        self.offers.offer();
+        timeout(patience, self.take_and_finish()).await.map_err(|_| silent())?
+    }
+
+    /// Takes the offer, and waits for the end of the trade: its book change, and the answer to the
+    /// offer.
+    async fn take_and_finish(&mut self) -> Result<(Instant, Instant), Error> {
+        let mut is_answered = false;
+        let changed = loop {
+            let received_at = tokio::select! {
+                received_at = next_change(&mut self.changes, &mut self.book) => received_at?,
+                // It arrives before the fill only if the book does not change for a long time.
+                answer = self.offers.answer(), if !is_answered => {
+                    answer?;
+                    is_answered = true;
+                    continue;
                 }
             };
-            let answer = self.pool.enter(&self.take).await?;
-            let outcome: OrderOutcome = parse(&answer)?;
-            let filled = Instant::now();
-            if outcome.trades.is_empty() {
-                return Err(Error::Garbled { what: format!("order {} did not trade", outcome.order.order_id) });
+            if self.has_offer() {
+                break received_at;
             }
-            while self.has_offer() {
-                self.next_change().await?;
-            }
-            Ok((changed, filled))
         };
-        let both = async { tokio::try_join!(maker.enter(&offer), take) };
-        let (_, times) = timeout(patience, both).await.map_err(|_| silent())??;
-        Ok(times)
+        let answer = self.pool.enter(&self.take).await?;
+        let outcome: OrderOutcome = parse(&answer)?;
+        let filled = Instant::now();
+        self.offers.filled();
+        if outcome.trades.is_empty() {
+            return Err(Error::Garbled { what: format!("order {} did not trade", outcome.order.order_id) });
+        }
+        while self.has_offer() {
+            next_change(&mut self.changes, &mut self.book).await?;
+        }
+        if !is_answered {
+            self.offers.answer().await?;
+        }
+        Ok((changed, filled))
     }
 
     fn has_offer(&self) -> bool {
         self.book.asks().next().is_some_and(|(price, _)| price <= self.price)
     }
+}
 
-    /// Waits for a message of the book, applies it, and returns the time of its receipt.
-    async fn next_change(&mut self) -> Result<Instant, Error> {
-        match self.changes.next().await {
-            SubscriptionEvent::Notice(notice) => {
-                self.book.apply(&notice.data).map_err(|fault| Error::Garbled { what: fault.to_string() })?;
-                Ok(notice.received_at)
-            }
-            SubscriptionEvent::Lost { .. } => Err(Error::Lost { cause: "the book subscription lost messages".into() }),
-            SubscriptionEvent::Restarted => Err(Error::Lost { cause: "the book subscription began again".into() }),
-            SubscriptionEvent::Ended { reason } => Err(Error::Lost { cause: reason }),
+/// Waits for a message of the book, applies it, and returns the time of its receipt.
+async fn next_change(changes: &mut Subscription, book: &mut OrderBook) -> Result<Instant, Error> {
+    match changes.next().await {
+        SubscriptionEvent::Notice(notice) => {
+            book.apply(&notice.data).map_err(|fault| Error::Garbled { what: fault.to_string() })?;
+            Ok(notice.received_at)
         }
+        SubscriptionEvent::Lost { .. } => Err(Error::Lost { cause: "the book subscription lost messages".into() }),
+        SubscriptionEvent::Restarted => Err(Error::Lost { cause: "the book subscription began again".into() }),
+        SubscriptionEvent::Ended { reason } => Err(Error::Lost { cause: reason }),
     }
 }
