@@ -59,6 +59,21 @@ PROPOSALS = [
         )
         for what in (ORDER, "trading loop")
     ),
+    *(
+        (
+            "polling for 50 µs after a request instead of an event loop",
+            f"closed loop, {what}",
+            ("closed, event loop", what),
+            ("closed, spin loop", what),
+        )
+        for what in (ORDER, "trading loop")
+    ),
+    (
+        "one connection instead of one for orders and one for data",
+        "closed loop, trading loop",
+        ("closed, spin loop", "trading loop"),
+        ("closed, spin loop, one connection", "trading loop"),
+    ),
 ]
 
 
@@ -201,7 +216,8 @@ def hawkes_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
         if not report.get("rows"):
             continue
         rate = f"{report['rate_per_s']:,} orders/s, " if report["rate_per_s"] else ""
-        threads = "" if case.mode == "inprocess" else f"threads {report['threads']}, "
+        shared = "one connection, " if report.get("one_connection") else ""
+        threads = "" if case.mode == "inprocess" else f"threads {report['threads']}, {shared}"
         yield f"Mode `{case.mode}`, `{case.scenario}`: {rate}{threads}journal on {report['durability']}. µs.\n"
         beside = machines if case.scenario == "pairs" else []
         if beside:
