@@ -177,18 +177,10 @@ impl Connection {
         }
     }
 
-    /// Makes the connection of a byte stream, accepted or outgoing.
-    pub fn of_stream(
-        id: ConnectionId,
-        stream: Stream,
-        standing: AdmissionClass,
-        permit: Option<ConnectionPermit>,
-        meter: OutboxMeter,
-        now: u64,
-    ) -> Self {
-        let connection = Self::new(id, stream, standing, permit, meter, now);
+    /// Makes it the connection of a byte stream, accepted or outgoing.
+    pub fn into_byte_stream(self) -> Self {
         // The application decides how long a client may be silent.
-        Connection { protocol: Protocol::Stream, unfinished_since: None, ..connection }
+        Connection { protocol: Protocol::Stream, unfinished_since: None, ..self }
     }
 
     /// Adds plain bytes that arrived before the connection was made.

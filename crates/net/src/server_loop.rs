@@ -393,7 +393,8 @@ impl<A: Application> ServerLoop<A> {
         }
         let (id, stream) = (self.admission.next_id(), Stream::plain(token));
         let (standing, meter) = (AdmissionClass::Stream, self.budget.meter());
-        let at = self.table.insert(Connection::of_stream(id, stream, standing, permit, meter, now));
+        let connection = Connection::new(id, stream, standing, permit, meter, now).into_byte_stream();
+        let at = self.table.insert(connection);
         self.app.stream_opened(id, listener, peer, &mut self.notices);
         self.table.list(at);
     }
@@ -410,8 +411,8 @@ impl<A: Application> ServerLoop<A> {
                 continue;
             };
             let (stream, standing) = (Stream::plain(token), AdmissionClass::Outgoing);
-            let connection = Connection::of_stream(id, stream, standing, Some(permit), self.budget.meter(), now);
-            let at = self.table.insert(connection);
+            let connection = Connection::new(id, stream, standing, Some(permit), self.budget.meter(), now);
+            let at = self.table.insert(connection.into_byte_stream());
             self.table.list_now(at);
         }
     }
