@@ -3,13 +3,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Cargo and npm use every core by themselves. Only the parts of `make test` that mostly wait run side
-# by side: see BESIDE.
+# Cargo and npm use every core by themselves. Only the parts of `make test` run side by side: see
+# BESIDE.
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help run test test-lab test-page test-programs test-python test-rust test-tools check check-rust check-scripts \
-	bench bench-trading lab publication-study fuzz soak attack aeron web docs clean
+.PHONY: help run test test-binary test-lab test-page test-programs test-python test-rust test-tools \
+	check check-rust check-scripts bench bench-trading lab publication-study fuzz soak attack aeron web docs clean
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
@@ -26,8 +26,10 @@ LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
 TORCH_INDEX := PIP_EXTRA_INDEX_URL=$${PIP_EXTRA_INDEX_URL:-https://download.pytorch.org/whl/cpu}
 PYTHON_SOURCES := tests scripts clients/python lab/src lab/tests lab/conform lab/connectors
 RELEASE := $(WITH) rust node -- scripts/build-release
-# Runs two targets at the same time and prints the output of each when it ends.
+# Runs two targets at a time and prints the output of each when it ends.
 BESIDE := $(MAKE) --no-print-directory --output-sync=target -j 2 SIDE_BY_SIDE=1
+# What Bash's `time` prints.
+export TIMEFORMAT := make: %0R s; CPU: %0U s, and %0S s in the kernel
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
 	-o -path web/tests -prune -o -type f -print 2>/dev/null)
 
@@ -50,48 +52,58 @@ test: web/dist/index.html ## everything that CI runs: checks, Rust, page, real c
 	@# Install every tool now: two apt-get at the same time would fail.
 	$(WITH) rust node python chromium strace openssl haproxy -- true
 	ALLOW_MISSING=1 $(WITH) r -- true
-	$(BESIDE) check-rust test-tools
-	@# Builds target/debug/pitwire, which the tests of the laboratory need.
-	$(WITH) rust -- cargo test --locked --workspace --no-run --test relay_chaos
-	$(BESIDE) test-lab test-programs
-	$(BESIDE) test-rust test-page
-	$(MAKE) --no-print-directory test-python
+	$(WITH) rust -- cargo fmt --all --check
+	@# Two at a time, in this order as far as the rules below allow.
+	$(BESIDE) test-binary test-tools test-programs test-lab check-rust test-python test-page test-rust
 	@[ ! -x target/docs-venv/bin/zensical ] || target/docs-venv/bin/python scripts/build_site.py
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
+
+# What each part of `make test` needs. A part that computes runs beside a part that often waits. Clippy
+# holds Cargo's lock, and one of the Python tests runs Cargo, so they begin after it.
+ifdef SIDE_BY_SIDE
+test-page: test-binary
+test-programs test-lab: test-binary test-tools
+check-rust test-rust: test-programs
+test-python: check-rust
+endif
 
 # Without the examples: they are measuring programs, which clippy checks.
 CARGO_TEST := cargo test --locked --workspace --tests
 
-# The parts of `make test`. test-tools waits for downloads; test-lab, test-page and test-rust often
-# wait for timers. test-programs only computes: with the lowest priority, it delays no test.
+# The parts of `make test`. test-tools waits for downloads; test-lab, test-page, test-python and
+# test-rust often wait for timers. test-binary, test-programs and check-rust only compute: with the
+# lowest priority, the last two delay no test. The commands print their times.
+test-binary:
+	time $(WITH) rust -- cargo test --locked --workspace --no-run --test relay_chaos
+
 test-tools: check-scripts lab/.venv/.stamp
-	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
-	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
+	time lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
+	time lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
 
 test-programs:
-	$(WITH) rust -- nice -n 19 $(CARGO_TEST) --no-run
-	$(WITH) rust python -- nice -n 19 scripts/build-python
+	time $(WITH) rust -- nice -n 19 $(CARGO_TEST) --no-run
+	time $(WITH) rust python -- nice -n 19 scripts/build-python
 
 test-lab:
-	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 --dist worksteal -m "not soak" lab/tests lab/conform
+	time $(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 --dist worksteal -m "not soak" lab/tests lab/conform
 
 test-rust:
-	$(WITH) rust -- $(CARGO_TEST) --no-fail-fast
-	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast --doc
-	$(XTASK) mutants
+	time $(WITH) rust -- $(CARGO_TEST) --no-fail-fast
+	time $(WITH) rust -- cargo test --locked --workspace --no-fail-fast --doc
+	time $(WITH) rust -- nice -n 19 scripts/xtask mutants
 
 test-page:
-	$(WITH) node -- npm --prefix web test
-	$(WITH) rust node chromium -- npm --prefix web run e2e
+	time $(WITH) node -- npm --prefix web test
+	time $(WITH) rust node chromium -- npm --prefix web run e2e
 
 test-python:
-	$(WITH) rust node python strace openssl haproxy -- $(PYTEST) -n 4 --dist worksteal tests
+	time $(WITH) rust node python strace openssl haproxy -- $(PYTEST) -n 4 --dist worksteal tests
 
 check: check-rust check-scripts ## format, lint, dependencies, tidy; changes nothing
 
 check-rust:
 	$(WITH) rust -- cargo fmt --all --check
-	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
+	time $(WITH) rust -- nice -n 19 cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(XTASK) dependencies
 	$(XTASK) circles
 	$(XTASK) tidy

@@ -15,6 +15,8 @@ TUTORIALS = sorted((TOP / "docs/tutorials").glob("*.md"))
 IN_CHECKOUT = {"contributor"}
 
 
+# Cargo, which one of them runs, may have to wait until another build ends.
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
     steps = parse(path.read_text())
