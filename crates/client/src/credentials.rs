@@ -2,13 +2,13 @@
 
 use std::env;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
+use pitwire_tls::open_regular;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -119,7 +119,7 @@ impl Credentials {
     pub fn read(path: &Path) -> Result<Self, CredentialError> {
         let unreadable =
             |error: std::io::Error| CredentialError::Unreadable { file: path.into(), cause: error.to_string() };
-        let file = File::open(path).map_err(unreadable)?;
+        let file = open_regular(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(CredentialError::Exposed { file: path.into(), mode });

@@ -7,7 +7,8 @@
 //!             2. a directory opened for reading is never changed, not even by a lock file;
 //!             3. files are opened through a handle of the directory, never through its path, so
 //!                nothing is written into a directory that replaced the opened one;
-//!             4. the directory itself is locked, so removing files does not admit a second writer.
+//!             4. the directory itself is locked, so removing files does not admit a second writer;
+//!             5. only regular files are opened. A named pipe is refused without waiting for it.
 //! Leaves out  the content of the files: see `crates/journal`.
 //! Costs       one `pwrite`, one `fdatasync` and two `stat` per commit.
 
@@ -27,6 +28,7 @@ use std::{
 
 use pitwire_journal::{File, FileIdentity, Storage};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 /// Attempts to read the holder of the lock before it is reported as unknown: 500 ms in total.
@@ -36,6 +38,25 @@ const LOCK_FILE: &str = "lock";
 /// Mode 0600. The log contains the orders of all members, so only its owner may read it.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: u32 = 0o700;
+
+/// An entry of a directory that is not a regular file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IrregularEntry {
+    Directory,
+    Link,
+    /// A named pipe, a socket or a device.
+    Special,
+}
+
+impl fmt::Display for IrregularEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IrregularEntry::Directory => "a directory",
+            IrregularEntry::Link => "a link",
+            IrregularEntry::Special => "a named pipe, a socket or a device",
+        })
+    }
+}
 
 /// A directory of files on this machine.
 #[derive(Debug)]
@@ -116,8 +137,11 @@ impl DirectoryStorage {
         self.check_path()?;
         let temporary = format!("{name}.tmp");
         let mut file = self.open_file(&temporary, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        if let Err(error) = file.write_all(bytes).and_then(|()| file.sync_all()) {
+            // The disk may be full, and this part is of no use.
+            drop(self.remove(&temporary));
+            return Err(error);
+        }
         self.rename(&temporary, name)?;
         self.sync_directory()
     }
@@ -138,8 +162,52 @@ impl DirectoryStorage {
         }
     }
 
+    /// Lists the entries that are not regular files. Links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the I/O error if the directory cannot be read.
+    pub fn list_irregular(&self) -> io::Result<Vec<(String, IrregularEntry)>> {
+        let irregular = |kind| match kind {
+            FileType::RegularFile => None,
+            FileType::Directory => Some(IrregularEntry::Directory),
+            FileType::Symlink => Some(IrregularEntry::Link),
+            _ => Some(IrregularEntry::Special),
+        };
+        Ok(self.entries()?.into_iter().filter_map(|(name, kind)| Some((name, irregular(kind)?))).collect())
+    }
+
+    /// Lists the entries with names in UTF-8, with their types. The journal's file names are UTF-8,
+    /// so other names belong to other programs.
+    fn entries(&self) -> io::Result<Vec<(String, FileType)>> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(found.st_mode)
+                }
+                known => known,
+            };
+            entries.push((name.to_owned(), kind));
+        }
+        Ok(entries)
+    }
+
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
-        Ok(openat(&self.directory, plain(name)?, flags | OFlags::CLOEXEC, FILE_MODE)?.into())
+        // Opening a named pipe would wait. The flag has no effect on regular files.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match openat(&self.directory, plain(name)?, flags, FILE_MODE) {
+            // A named pipe without a reader, or a socket.
+            Err(Errno::NXIO) => return Err(irregular()),
+            opened => fs::File::from(opened?),
+        };
+        if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
     }
 }
 
@@ -156,6 +224,22 @@ fn identity_of(metadata: &fs::Metadata) -> FileIdentity {
     FileIdentity { device: metadata.dev(), inode: metadata.ino() }
 }
 
+/// Opens a file for reading, or a link to one. Opening a named pipe would wait for another process.
+///
+/// # Errors
+///
+/// The file cannot be opened, or is a directory, a named pipe, a socket or a device.
+pub fn open_regular(path: &Path) -> io::Result<fs::File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(irregular());
+    }
+    fs::File::open(path)
+}
+
+fn irregular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
 /// Returns the error for a file or directory that was deleted or replaced.
 fn displaced(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what)
@@ -163,19 +247,8 @@ fn displaced(what: &str) -> io::Error {
 
 impl Storage for DirectoryStorage {
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.directory)? {
-            let entry = entry?;
-            // The journal's file names are UTF-8, so other names belong to other programs.
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            let is_file = match entry.file_type() {
-                FileType::Unknown => fs::symlink_metadata(self.path.join(name))?.is_file(),
-                known => known == FileType::RegularFile,
-            };
-            if is_file {
-                names.push(name.to_owned());
-            }
-        }
+        let files = self.entries()?.into_iter().filter(|(_, kind)| *kind == FileType::RegularFile);
+        let mut names: Vec<String> = files.map(|(name, _)| name).collect();
         names.sort_unstable();
         Ok(names)
     }
@@ -215,7 +288,7 @@ impl Storage for DirectoryStorage {
         match statat(&self.directory, plain(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) if (FileIdentity { device: found.st_dev, inode: found.st_ino }) == identity => Ok(()),
             Ok(_) => Err(displaced("the file was replaced by another one")),
-            Err(rustix::io::Errno::NOENT) => Err(displaced("the file was deleted or moved away")),
+            Err(Errno::NOENT) => Err(displaced("the file was deleted or moved away")),
             Err(error) => Err(error.into()),
         }
     }
@@ -506,6 +579,28 @@ mod tests {
         disk.replace_file("note", b"short").unwrap();
         assert_eq!(disk.read_file("note").unwrap().as_deref(), Some(b"short".as_slice()));
         assert_eq!(disk.list().unwrap(), ["note"]);
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let scratch = ScratchDirectory::new("special");
+        let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
+        disk.replace_file("file", b"text").unwrap();
+        fs::create_dir(scratch.0.join("directory")).unwrap();
+        std::os::unix::fs::symlink("file", scratch.0.join("link")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, scratch.0.join("pipe"), FileType::Fifo, FILE_MODE, 0).unwrap();
+        let refused = Some(io::ErrorKind::InvalidInput);
+        assert_eq!(disk.open("pipe").err().map(|error| error.kind()), refused);
+        for name in ["pipe", "directory"] {
+            assert_eq!(disk.read_file(name).err().map(|error| error.kind()), refused, "{name}");
+        }
+        assert_eq!(disk.read_file("link").unwrap().as_deref(), Some(b"text".as_slice()));
+        assert_eq!(disk.list().unwrap(), ["file"]);
+        let mut irregular = disk.list_irregular().unwrap();
+        irregular.sort_by(|one, other| one.0.cmp(&other.0));
+        let kinds = [IrregularEntry::Directory, IrregularEntry::Link, IrregularEntry::Special];
+        let named = ["directory", "link", "pipe"].map(String::from).into_iter().zip(kinds);
+        assert_eq!(irregular, named.collect::<Vec<_>>());
     }
 
     /// Covers the moment between acquiring the lock and writing the process id, with the file of an

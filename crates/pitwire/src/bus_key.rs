@@ -9,6 +9,7 @@ use std::path::Path;
 use pitwire_gateway::protocol::BusKey;
 use zeroize::Zeroizing;
 
+use pitwire_disk::open_regular;
 use pitwire_failure::Failure;
 
 /// Name of the file in a data directory.
@@ -27,7 +28,7 @@ pub fn read(path: &Path) -> Result<BusKey, Failure> {
         Failure::new(format!("cannot use the bus key {}: {what}", path.display())).remedy(remedy)
     };
     let no_file = "give a copy of the venue's bus.key, from its data directory, with --bus-key FILE";
-    let file = fs::File::open(path).map_err(|error| failed(error.to_string(), no_file))?;
+    let file = open_regular(path).map_err(|error| failed(error.to_string(), no_file))?;
     let mode = file.metadata()?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(failed(format!("others may read it (mode {mode:o})"), "chmod 600 it"));

@@ -1,7 +1,6 @@
 //! Configuration of TLS clients: which servers they trust, and how they resume sessions.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, SignatureScheme};
 
 use crate::provider::provider;
+use crate::regular_file::open_regular;
 
 /// Most bytes of a file of certificates.
 const MOST_BYTES: u64 = 16 << 20;
@@ -87,7 +87,7 @@ fn roots(trust: Trust<'_>) -> Result<Option<RootCertStore>, String> {
 fn add_file(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
     let unusable = |cause: String| format!("cannot use {}: {cause}", file.display());
     let pem =
-        File::open(file).and_then(|pem| read_bytes(pem, MOST_BYTES)).map_err(|error| unusable(error.to_string()))?;
+        open_regular(file).and_then(|pem| read_bytes(pem, MOST_BYTES)).map_err(|error| unusable(error.to_string()))?;
     let before = roots.len();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| unusable(error.to_string()))?;

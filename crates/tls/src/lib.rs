@@ -15,12 +15,14 @@ mod blocking;
 mod certificate;
 mod client;
 mod provider;
+mod regular_file;
 pub mod server_certificate;
 mod session;
 
 pub use blocking::TlsStream;
 pub use certificate::{Authority, CertificateError, issue_server_config, server_config};
 pub use client::{Tickets, Trust, client_config};
+pub use regular_file::open_regular;
 pub use rustls::{ClientConfig, Error as TlsError, ServerConfig};
 /// The session of a server.
 pub type Session = ServerSession;

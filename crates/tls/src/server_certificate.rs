@@ -5,7 +5,7 @@
 //!             written to disk.
 //! Start at    [`server_certificate`].
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::ServerConfig;
 use crate::certificate::{Authority, CertificateError, issue_server_config, server_config};
+use crate::regular_file::open_regular;
 
 /// Files of the authority.
 const CERTIFICATE: &str = "ca.pem";
@@ -95,7 +96,7 @@ pub fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, F
 fn read(path: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
     let failed =
         |what: String| Failure::new(format!("cannot read {}: {what}", path.display())).remedy(format!("check {flag}"));
-    File::open(path).and_then(|file| read_bytes(file, MOST_BYTES)).map_err(|error| failed(error.to_string()))
+    open_regular(path).and_then(|file| read_bytes(file, MOST_BYTES)).map_err(|error| failed(error.to_string()))
 }
 
 /// Returns the key of the authority in a directory, and creates the authority if there is none.

@@ -15,12 +15,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use pitwire_disk::DirectoryStorage;
+use pitwire_disk::{DirectoryStorage, IrregularEntry, open_regular};
 use pitwire_failure::Failure;
 use pitwire_journal::{CopyPart, Recovery, StartAt, Storage, inspect};
 use serde::{Deserialize, Serialize};
 
-use crate::recovery::{inspect_settled, journal_config};
+use crate::recovery::{inspect_settled, irregular, is_venue_file, journal_config};
 use crate::replay::{Replay, ReplayProgress};
 
 /// The list of a copy's files.
@@ -111,7 +111,10 @@ pub fn restore(from: &Path, to: &Path, progress: ReplayProgress<'_>) -> Result<M
         Failure::new(format!("{} is not a backup: {what}", from.display()))
             .remedy("name a directory that pitwire backup made")
     };
-    let text = fs::read(&path).map_err(|error| no_copy(format!("{MANIFEST}: {error}")))?;
+    let mut text = Vec::new();
+    open_regular(&path)
+        .and_then(|mut file| file.read_to_end(&mut text))
+        .map_err(|error| no_copy(format!("{MANIFEST}: {error}")))?;
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| no_copy(format!("{MANIFEST}: {error}")))?;
     if manifest.format != FORMAT {
         return Err(no_copy(format!("its format is {}, and this build knows {FORMAT}", manifest.format)));
@@ -154,6 +157,7 @@ fn copy_venue(from: &Path, to: &Path) -> Result<u64, CopyError> {
         Err(error) => Err(cannot("copy", &from.join(name), &error).into()),
         Ok(()) => Ok(()),
     };
+    check_entries(&storage)?;
     let names = storage.list().map_err(|error| cannot("read", from, &error))?;
     if !names.iter().any(|name| name == Recovery::FIRST_COPIED) {
         return Err(Failure::new(format!("{} has no journal", from.display()))
@@ -187,12 +191,26 @@ fn copy_venue(from: &Path, to: &Path) -> Result<u64, CopyError> {
     Ok(recovery.last.0)
 }
 
+/// Refuses an entry that would be missing in the copy. Directories are not copied, except that of
+/// the authority, which may be a link.
+fn check_entries(storage: &DirectoryStorage) -> Result<(), Failure> {
+    let entries = storage.list_irregular().map_err(|error| cannot("read", storage.path(), &error))?;
+    for (name, entry) in entries {
+        let path = storage.path().join(&name);
+        let is_directory = entry == IrregularEntry::Directory || (name == TLS && path.is_dir());
+        if !is_directory || is_venue_file(&name) {
+            return Err(irregular(&path, entry));
+        }
+    }
+    Ok(())
+}
+
 fn copy_part(from: &Path, to: &Path, part: CopyPart) -> io::Result<()> {
     match part {
         CopyPart::Nothing => Ok(()),
         CopyPart::Everything => copy_whole(from, to),
         CopyPart::ZerosFrom(offset) => {
-            let source = File::open(from)?;
+            let source = open_regular(from)?;
             let rest = source.metadata()?.len().saturating_sub(offset);
             write_new(to, |file| {
                 io::copy(&mut source.take(offset), file)?;
@@ -205,7 +223,7 @@ fn copy_part(from: &Path, to: &Path, part: CopyPart) -> io::Result<()> {
 }
 
 fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = File::open(from)?;
+    let mut source = open_regular(from)?;
     write_new(to, |file| io::copy(&mut source, file).map(drop))
 }
 
@@ -341,5 +359,5 @@ impl Drop for NewDirectory {
 
 fn cannot(verb: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot {verb} {}: {error}", path.display()))
-        .remedy("check the permissions and the space there")
+        .remedy("check that it is a regular file or a directory, its permissions, and the space there")
 }

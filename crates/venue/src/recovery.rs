@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pitwire_disk::{DirectoryLock, DirectoryStorage};
+use pitwire_disk::{DirectoryLock, DirectoryStorage, IrregularEntry};
 use pitwire_engine::RULE_VERSION;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
@@ -57,6 +57,32 @@ pub fn journal_config() -> JournalConfig {
     JournalConfig { segment_bytes: 16 << 20, rule_version: RULE_VERSION, ..JournalConfig::default() }
 }
 
+/// Whether a venue writes a file of this name to its data directory.
+pub(crate) fn is_venue_file(name: &str) -> bool {
+    is_journal_file(name) || ["configuration.json", "credentials.sealed", "bus.key", "lock"].contains(&name)
+}
+
+fn is_journal_file(name: &str) -> bool {
+    name == "superblock" || name.starts_with("journal-") || name.starts_with("snapshot-")
+}
+
+/// Returns the refusal of an entry that should be a regular file.
+pub(crate) fn irregular(path: &Path, entry: IrregularEntry) -> Failure {
+    Failure::new(format!("{} is {entry}, expected a regular file", path.display()))
+        .remedy("put the file itself in its place, or move the entry out of the data directory")
+}
+
+/// Checks the types of a venue's files. The log would seem to lack a segment that is a link, and a
+/// start would make a new one.
+fn check_entries(storage: &DirectoryStorage) -> Result<(), Failure> {
+    for (name, entry) in storage.list_irregular()? {
+        if is_journal_file(&name) || (is_venue_file(&name) && entry != IrregularEntry::Link) {
+            return Err(irregular(&storage.path().join(name), entry));
+        }
+    }
+    Ok(())
+}
+
 /// Opens or creates a data directory, and replays its log.
 ///
 /// # Errors
@@ -77,6 +103,7 @@ pub fn recover_with_progress(directory: &Path, progress: ReplayProgress<'_>) -> 
         Failure::new(format!("cannot use the data directory {}: {error}", directory.display()))
             .remedy("give another with --data, or make it writable")
     })?;
+    check_entries(&storage)?;
     let lock =
         DirectoryLock::acquire(&storage).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
     let storage = Arc::new(storage);

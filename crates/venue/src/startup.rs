@@ -217,7 +217,8 @@ fn applied(directory: Option<&DirectoryStorage>) -> Result<Option<String>, Failu
         Ok(bytes) => Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) => {
             let path = directory.path().join(APPLIED);
-            Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable"))
+            Err(Failure::new(format!("cannot read {}: {error}", path.display()))
+                .remedy("make it a regular file that you can read"))
         }
     }
 }
