@@ -3,6 +3,7 @@ clock, and a ready file that is another program's document."""
 
 import importlib.util
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -220,6 +221,93 @@ def test_interrupted_account_creation_leaves_no_credential(data: Path, tmp_path:
         assert venue.stop() == 0
     verified = run_pitwire("verify", data, "--json")
     assert verified.returncode == 0 and json.loads(verified.stdout)["ok"], verified.stderr
+
+
+@pytest.mark.attack("account refused after its credential was stored")
+def test_refused_account_leaves_no_credential(data: Path, tmp_path: Path) -> None:
+    with quiet(data, "--no-clients") as venue:
+        operator = Http(venue.address, OPERATOR)
+        for _ in range(2):
+            refused = operator.call("private/pitwire_create_account", {"name": "carol"})["error"]
+            assert refused["data"]["name"] == "no_clients", refused
+        listed = operator.result("private/pitwire_get_credentials")
+        assert "carol" not in {credential["client_id"] for credential in listed}
+        assert (data / "credentials.sealed").exists(), "it was stored"
+        assert venue.stop() == 0
+
+
+PLACES = ["configuration.json", "credentials.sealed", "lock", "superblock", "journal-00000001.seg"]
+
+
+def put_pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def put_directory(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def put_link(path: Path) -> None:
+    moved = path.parent.parent / f"elsewhere-{path.name}"
+    path.rename(moved)
+    path.symlink_to(moved)
+
+
+@pytest.mark.attack("pipe, directory or link in the place of a file")
+def test_place_of_a_file_is_checked_by_start_and_backup(
+    data: Path, tmp_path: Path, tries: Callable[[int], None]
+) -> None:
+    with quiet(data) as venue:
+        Http(venue.address, OPERATOR).result("private/pitwire_create_account", {"name": "carol"})
+        assert venue.stop() == 0
+    cases = [(name, put) for name in PLACES for put in (put_pipe, put_directory)]
+    # A start follows a link to a file that only it reads.
+    cases += [(name, put_link) for name in PLACES[3:]]
+    for number, (name, put) in enumerate(cases):
+        copy = tmp_path / f"{number}" / "data"
+        shutil.copytree(data, copy)
+        put(copy / name)
+        refused = start_text(copy, "--key-file", tmp_path / "vault.key")
+        assert f"{copy / name} is a " in refused and "expected a regular file" in refused, refused
+        assert "put the file itself in its place" in refused, refused
+        assert not (copy / name).is_file() or put is put_link
+        tries(1)
+    for number, (name, put) in enumerate([*cases, ("configuration.json", put_link), ("unknown", put_pipe)]):
+        copy = tmp_path / f"backup-{number}" / "data"
+        shutil.copytree(data, copy)
+        put(copy / name)
+        ended = run_pitwire("backup", copy, copy.parent / "to", timeout_s=60)
+        assert ended.returncode == 1 and f"{copy / name} is a " in ended.stderr, (name, ended.stderr)
+        assert not (copy.parent / "to").exists()
+        tries(1)
+
+
+@pytest.mark.attack("pipe in the place of a key or a certificate")
+def test_pipe_for_a_key_is_refused_at_once(data: Path, tmp_path: Path, tries: Callable[[int], None]) -> None:
+    """A venue that opened it would wait for another process."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, mode=0o600)
+    with quiet(data, "--tls", "127.0.0.1:0") as venue:
+        Http(venue.address, OPERATOR).result("private/pitwire_create_account", {"name": "carol"})
+        assert venue.stop() == 0
+    key, tls = ["--key-file", tmp_path / "vault.key"], ["--tls", "127.0.0.1:0"]
+    bus = ["--publish", "nats://127.0.0.1:1", "--bus-key", pipe]
+    for options in (["--key-file", pipe], [*key, *bus], [*key, *tls, "--tls-cert", pipe, "--tls-key", pipe]):
+        refused = start_text(data, *options)
+        assert str(pipe) in refused and "not a regular file" in refused, refused
+        tries(1)
+    for path in (data / "tls").iterdir():
+        content = path.read_bytes()
+        put_pipe(path)
+        path.chmod(0o600)
+        refused = start_text(data, *key, *tls)
+        assert str(path) in refused and "not a regular file" in refused, refused
+        path.unlink()
+        path.write_bytes(content)
+        path.chmod(0o600)
+        tries(1)
 
 
 def backed_up(data: Path, to: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from attack_table import FULL
 from rpc import Http, Ws
-from test_disk import small_disk
+from test_disk import small_disk, traced
 from venue import BINARY, DEMO_A, OPERATOR, Credentials, Venue, run_pitwire
 
 MEBIBYTE = 1024 * 1024
@@ -307,3 +307,101 @@ def test_returned_space_is_noticed_without_a_request(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, venue.log_tail()
             time.sleep(0.1)
         assert enter(venue, 1)
+
+
+def accounts(venue: Venue) -> set[str]:
+    listed = Http(venue.address, OPERATOR).result("private/pitwire_get_accounts")
+    return {account["name"] for account in listed if not account["closed"]}
+
+
+def holders(venue: Venue) -> set[str]:
+    """The names of the accounts that have credentials."""
+    return {held["name"] for held in Http(venue.address, OPERATOR).result("private/pitwire_get_credentials")}
+
+
+@pytest.mark.attack("full disk under a new account, and under one that is closed")
+def test_account_and_its_credential_are_made_together_or_not_at_all(tmp_path: Path) -> None:
+    """The journal has room in a segment that was prepared. The credentials need a new file."""
+    with small_disk(tmp_path / "small", 70) as disk:
+        with Venue(disk / "data", [*FLOW, "--key-file", str(tmp_path / "vault.key")]) as venue:
+            operator, filler = Http(venue.address, OPERATOR), disk / "filler"
+            operator.result("private/pitwire_create_account", {"name": "bob"})
+            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+            refused = operator.call("private/pitwire_create_account", {"name": "carol"})["error"]
+            assert "No space left" in refused["data"]["reason"], refused
+            assert "carol" not in accounts(venue) | holders(venue)
+            # The journal decides about the end of an account, so it needs no room elsewhere.
+            operator.result("private/pitwire_delete_account", {"name": "bob"})
+            venue.kill()
+            venue.start()
+            assert not {"bob", "carol"} & (accounts(venue) | holders(venue))
+            filler.unlink()
+            carol = Http(venue.address, OPERATOR).result("private/pitwire_create_account", {"name": "carol"})
+            venue.kill()
+            venue.start()
+            login = Credentials("carol", carol["client_secret"])
+            assert Http(venue.address, login).result("private/get_open_orders") == []
+            assert "bob" not in holders(venue)
+            assert venue.stop() == 0
+        verify(disk / "data")
+
+
+# System calls that make changes durable, and those that prepare them or answer a client.
+STEPS = ["fsync", "fdatasync", "renameat", "renameat2"]
+STEPS += ["openat", "write", "pwrite64", "unlinkat", "sendto", "writev"] if FULL else []
+
+
+def count_steps(venue: Venue, log: Path, work: Callable[[], object]) -> dict[str, int]:
+    with traced(venue, "-o", str(log), "-e", f"trace={','.join(STEPS)}"):
+        work()
+    lines = log.read_text().splitlines()
+    return {step: sum(f" {step}(" in line for line in lines) for step in STEPS}
+
+
+@contextlib.contextmanager
+def killed_at(venue: Venue, step: str, number: int) -> Iterator[None]:
+    """Kills the venue when one of its threads begins this system call for the n-th time."""
+    assert venue.process is not None
+    inject = f"inject={step}:signal=SIGKILL:when={number}"
+    command = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={step}", "-e", inject]
+    tracer = subprocess.Popen([*command, "-p", str(venue.process.pid)], stderr=subprocess.PIPE, text=True)
+    try:
+        assert tracer.stderr is not None and "attached" in tracer.stderr.readline()
+        yield
+    finally:
+        # strace may wait forever for a thread of a process that was killed.
+        tracer.kill()
+        tracer.communicate()
+
+
+@pytest.mark.attack("kill -9 at each step of a new account, and of the end of one")
+@pytest.mark.parametrize("method", ["create_account", "delete_account"])
+def test_kill_between_the_vault_and_the_journal_leaves_both_or_none(
+    data: Path, tmp_path: Path, method: str, tries: Callable[[int], None]
+) -> None:
+    with Venue(data, [*FLOW, "--key-file", str(tmp_path / "vault.key")]) as venue:
+
+        def work(name: str) -> None:
+            Http(venue.address, OPERATOR).call(f"private/pitwire_{method}", {"name": name})
+
+        def prepare(name: str) -> None:
+            if method == "delete_account":
+                Http(venue.address, OPERATOR).result("private/pitwire_create_account", {"name": name})
+
+        prepare("first")
+        steps = count_steps(venue, tmp_path / "calls", lambda: work("first"))
+        assert steps["renameat"] + steps["renameat2"] > 0, "the vault is written"
+        for step, count in steps.items():
+            for number in range(1, count + 1):
+                name = f"{step}-{number}"
+                prepare(name)
+                with killed_at(venue, step, number), contextlib.suppress(OSError):
+                    work(name)
+                venue.kill()
+                venue.start()
+                assert (name in accounts(venue)) == (name in holders(venue)), (name, venue.log_tail())
+                tries(1)
+        assert venue.stop() == 0
+    verify(data)

@@ -262,6 +262,30 @@ impl Keys {
         self.ended.0.push(LoginEnd::Account(account));
     }
 
+    /// Ends all logins of an account, which was closed, and removes its credentials. Their client
+    /// ids are not used again.
+    pub fn close_account(&mut self, account: AccountId) {
+        self.end_account(account);
+        for (number, gone) in self.credentials.extract_if(.., |_, credential| credential.account == account) {
+            self.named.remove(&number);
+            self.removed.insert(gone.client_id);
+        }
+    }
+
+    /// Removes a credential that was never shown. Its client id is free again.
+    pub fn withdraw(&mut self, client_id: &str) {
+        self.credentials.retain(|_, credential| credential.client_id != client_id);
+    }
+
+    /// Stores all credentials as they are.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `keep`.
+    pub fn keep_all(&self, keep: impl FnOnce(&[Credential], &BTreeSet<String>) -> io::Result<()>) -> io::Result<()> {
+        keep(&self.all(), &self.removed)
+    }
+
     /// Returns the logins that ended since the last call.
     pub fn take_ended(&mut self) -> EndedLogins {
         std::mem::take(&mut self.ended)
@@ -327,27 +351,27 @@ impl Keys {
         Ok(Some(secret))
     }
 
-    /// Removes credentials and ends their logins. The credentials stay valid if `keep` fails.
+    /// Removes a credential and ends its logins. Returns whether it existed. It stays valid if
+    /// `keep` fails.
     ///
     /// # Errors
     ///
     /// Returns the error of `keep`.
     pub fn remove(
         &mut self,
-        is_removed: impl Fn(&Credential) -> bool,
+        client_id: &str,
         keep: impl FnOnce(&[Credential], &BTreeSet<String>) -> io::Result<()>,
-    ) -> io::Result<usize> {
-        let (gone, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            self.credentials.clone().into_iter().partition(|(_, credential)| is_removed(credential));
+    ) -> io::Result<bool> {
+        let Some(number) = self.number_of(client_id) else { return Ok(false) };
+        let left = self.credentials.iter().filter(|(other, _)| **other != number);
+        let left: Vec<Credential> = left.map(|(_, credential)| credential.clone()).collect();
         let mut removed = self.removed.clone();
-        removed.extend(gone.values().map(|credential| credential.client_id.clone()));
-        let kept: Vec<Credential> = left.values().cloned().collect();
-        keep(&kept, &removed)?;
-        (self.credentials, self.removed) = (left, removed);
-        for number in gone.keys() {
-            self.end_credential(*number);
-        }
-        Ok(gone.len())
+        removed.insert(client_id.to_owned());
+        keep(&left, &removed)?;
+        self.credentials.remove(&number);
+        self.removed = removed;
+        self.end_credential(number);
+        Ok(true)
     }
 
     fn end_credential(&mut self, number: CredentialNumber) {

@@ -298,6 +298,16 @@ impl Dispatcher {
         self.state.keys.take_ended()
     }
 
+    /// Removes credentials without an open account from the credential store, if a request has left
+    /// any. Call it after each commit.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the store. The next change of a credential removes them.
+    pub fn remove_surplus_credentials(&mut self) -> std::io::Result<()> {
+        self.state.remove_surplus_credentials()
+    }
+
     /// Returns a failed login since the last call, for the log.
     pub fn take_failed_login(&mut self) -> Option<FailedLogin> {
         self.state.keys.take_failed()

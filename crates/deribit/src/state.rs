@@ -24,6 +24,9 @@ const MOST_ADDRESSES: usize = 10_000;
 pub(crate) struct SharedState {
     pub keys: Keys,
     pub store: Box<dyn CredentialStore>,
+    /// Whether the store has credentials without an open account. They are removed after the
+    /// commit.
+    store_has_surplus: bool,
     /// Whether a signed request may enter an order only once.
     pub refuses_replays: bool,
     /// Accounts whose future connections start with cancel on disconnect. A restart clears the set,
@@ -61,6 +64,7 @@ impl SharedState {
         SharedState {
             keys: Keys::new(credentials, random),
             store: Box::new(NoCredentialStore),
+            store_has_surplus: false,
             refuses_replays: true,
             cancels_by_default: BTreeSet::new(),
             replay: ReplayBuffers::default(),
@@ -95,22 +99,33 @@ impl SharedState {
     ///
     /// Returns the error of the store; then the credential stays valid.
     pub fn remove_credential(&mut self, client_id: &str) -> io::Result<bool> {
-        if self.keys.list(None).all(|credential| credential.client_id != client_id) {
-            return Ok(false);
-        }
-        let is_removed = |credential: &Credential| credential.client_id == client_id;
-        self.keys.remove(is_removed, |all, removed| self.store.keep(all, removed)).map(|_| true)
+        self.keys.remove(client_id, |all, removed| self.store.keep(all, removed))
     }
 
-    /// Removes the credentials of an account, which has been closed.
+    /// Takes back a credential whose account was refused. The client id is free again.
+    pub fn withdraw_credential(&mut self, client_id: &str) {
+        self.keys.withdraw(client_id);
+        self.store_has_surplus = true;
+    }
+
+    /// Ends the logins of an account, which a command of this turn has closed, and removes its
+    /// credentials. The store follows after the commit.
+    pub fn close_account(&mut self, account: AccountId) {
+        self.keys.close_account(account);
+        self.store_has_surplus = true;
+    }
+
+    /// Removes the credentials without an open account from the store, if there are any. Call it
+    /// after the commit.
     ///
     /// # Errors
     ///
-    /// Returns the error of the store. The credentials then stay, and open nothing: a closed
-    /// account has no logins.
-    pub fn remove_credentials_of(&mut self, account: AccountId) -> io::Result<()> {
-        let is_removed = |credential: &Credential| credential.account == account;
-        self.keys.remove(is_removed, |all, removed| self.store.keep(all, removed)).map(|_| ())
+    /// Returns the error of the store. The next change or the next start removes them.
+    pub fn remove_surplus_credentials(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.store_has_surplus) {
+            return Ok(());
+        }
+        self.keys.keep_all(|all, removed| self.store.keep(all, removed))
     }
 }
 

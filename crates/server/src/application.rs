@@ -726,6 +726,9 @@ impl Application for VenueApplication {
         } else {
             self.service.venue.commit().map_err(failed)?;
         }
+        if let Err(error) = self.dispatcher.remove_surplus_credentials() {
+            warn!(%error, "credentials of closed accounts stay sealed on disk until the next change or start");
+        }
         let mut bus = self.bus.as_mut();
         let mut has_sent = false;
         self.service.market_data.streams.release(&mut |stream, payload| {

@@ -7,10 +7,12 @@
 //!                (mode 0600);
 //!             2. a file that cannot be decrypted stops the start, so that no member is locked out
 //!                silently;
-//!             3. a credential opens only the account whose number and name it was made for. The
-//!                file is written before the command that creates the account is committed, so a
-//!                start drops a credential whose account was never created;
-//!             4. a file that belongs to another journal stops the start.
+//!             3. a credential opens only the account whose number and name it was made for;
+//!             4. an open account has its credentials, whenever the process is killed. The file is
+//!                written before the commit of the command that creates an account, and after the
+//!                commit of the command that closes one. A start discards the credentials that then
+//!                have no open account;
+//!             5. a file that belongs to another journal stops the start.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -22,8 +24,8 @@ use std::sync::Arc;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use pitwire_deribit::{Access, Credential, CredentialStore, Secret};
-use pitwire_disk::DirectoryStorage;
-use pitwire_engine::Engine;
+use pitwire_disk::{DirectoryStorage, open_regular};
+use pitwire_engine::{Account, Engine};
 use pitwire_model::AccountId;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -76,7 +78,11 @@ pub fn default_key_file() -> Option<PathBuf> {
 }
 
 impl SealedVault {
-    /// Opens the credentials of a data directory and returns those it contains.
+    /// Opens the credentials of a data directory and returns those of open accounts. Removes the
+    /// others from the file.
+    ///
+    /// `engine` must have the state of the journal. A new account may have the number of one whose
+    /// creation was not completed, so open the credentials before the start adds accounts.
     ///
     /// # Errors
     ///
@@ -85,17 +91,16 @@ impl SealedVault {
     pub fn open(
         directory: Arc<DirectoryStorage>,
         key_file: Option<PathBuf>,
-        preset: &[Credential],
         engine: &Engine,
     ) -> Result<(SealedVault, StoredCredentials), Failure> {
-        let vault = SealedVault { directory, key_file, preset: preset.to_vec() };
+        let mut vault = SealedVault { directory, key_file, preset: Vec::new() };
         let path = vault.directory.path().join(VAULT_FILE);
         let failed =
             |what: String, remedy: &str| Failure::new(format!("cannot open {}: {what}", path.display())).remedy(remedy);
         let sealed = match vault.directory.read_file(VAULT_FILE) {
             Ok(Some(sealed)) => sealed,
             Ok(None) => return Ok((vault, StoredCredentials::default())),
-            Err(error) => return Err(failed(error.to_string(), "make it readable")),
+            Err(error) => return Err(failed(error.to_string(), "make it a regular file that you can read")),
         };
         let key = vault.key().map_err(|error| {
             failed(error.to_string(), "give the key file that it was sealed with by --key-file, readable by you alone")
@@ -109,6 +114,7 @@ impl SealedVault {
         let entries: Vec<StoredCredential> = serde_json::from_slice(&opened)
             .map_err(|error| failed(error.to_string(), "start the build that wrote it"))?;
         let mut stored = StoredCredentials::default();
+        let mut has_surplus = false;
         for entry in entries {
             if entry.removed {
                 stored.removed.insert(entry.client_id);
@@ -117,20 +123,38 @@ impl SealedVault {
             let remedy = "restore this file and the journal from one backup; or remove the file and make new \
                           credentials";
             match account_of(&entry, engine).map_err(|what| failed(what, remedy))? {
-                Some(account_name) => stored.credentials.push(Credential {
+                Some(account) if account.is_closed() => {
+                    has_surplus = true;
+                    warn!(client_id = entry.client_id, "dropped a credential: its account is closed");
+                    stored.removed.insert(entry.client_id);
+                }
+                Some(account) => stored.credentials.push(Credential {
                     client_id: entry.client_id,
                     secret: Secret::from(entry.secret.as_str().to_owned()),
                     account: AccountId(entry.account),
-                    account_name,
+                    account_name: account.spec.name.clone(),
                     access: Access::of(entry.operator),
                 }),
-                None => warn!(
-                    client_id = entry.client_id,
-                    "dropped a credential: the journal has no such account, because its creation was not completed"
-                ),
+                None => {
+                    has_surplus = true;
+                    warn!(
+                        client_id = entry.client_id,
+                        "dropped a credential: the journal has no such account, because its creation was not completed"
+                    );
+                }
             }
         }
+        if has_surplus && let Err(error) = vault.keep(&stored.credentials, &stored.removed) {
+            // A full disk must not keep members from cancelling.
+            warn!(%error, "dropped credentials stay sealed on disk until the next change or start");
+        }
         Ok((vault, stored))
+    }
+
+    /// Sets the credentials of the preset, which are not stored unless their secrets change.
+    #[must_use]
+    pub fn with_preset(self, preset: Vec<Credential>) -> Self {
+        SealedVault { preset, ..self }
     }
 
     fn key_file(&self) -> io::Result<&Path> {
@@ -141,8 +165,8 @@ impl SealedVault {
 
     fn key(&self) -> io::Result<Zeroizing<[u8; 32]>> {
         let path = self.key_file()?;
-        let mut file = fs::File::open(path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let mut file =
+            open_regular(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         let mode = file.metadata()?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             let text = format!("{} may be read by others (mode {mode:o}); chmod 600 it", path.display());
@@ -214,12 +238,12 @@ impl CredentialStore for SealedVault {
     }
 }
 
-/// Returns the name of the account that a stored credential opens, or `None` if the journal has
-/// neither its number nor its name. A file of an earlier build has numbers only.
-fn account_of(entry: &StoredCredential, engine: &Engine) -> Result<Option<String>, String> {
+/// Returns the account that a stored credential opens, or `None` if the journal has neither its
+/// number nor its name. A file of an earlier build has numbers only.
+fn account_of<'a>(entry: &StoredCredential, engine: &'a Engine) -> Result<Option<&'a Account>, String> {
     let name = &entry.account_name;
     match engine.account(AccountId(entry.account)) {
-        Some(found) if name.is_empty() || found.spec.name == *name => Ok(Some(found.spec.name.clone())),
+        Some(found) if name.is_empty() || found.spec.name == *name => Ok(Some(found)),
         None if name.is_empty() || engine.account_named(name).is_none() => Ok(None),
         found => Err(format!(
             "the credential {} belongs to account {} named {name}, and the journal has {} under that number",

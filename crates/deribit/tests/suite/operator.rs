@@ -162,11 +162,37 @@ fn secret_that_was_not_stored_is_never_valid() {
     *kept.1.borrow_mut() = true;
     let refused = world.call(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));
     assert_eq!(refused.code(), 11094);
+    let listed = world.ok(&mut operator, "private/pitwire_get_accounts", json!({}));
+    assert!(!listed.each("name").contains(&"dave"), "an account without a credential");
     *kept.1.borrow_mut() = false;
-    let again = world.ok(&mut operator, "private/pitwire_create_credential", json!({"name": "dave"}));
+    let again = world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));
     assert_eq!(again.result()["client_id"], "dave");
     let second = world.ok(&mut operator, "private/pitwire_create_credential", json!({"name": "dave"}));
     assert_eq!(second.result()["client_id"], "dave.2");
+}
+
+/// A crash must not leave an open account without credentials.
+#[test]
+fn credentials_of_a_closed_account_are_removed_after_the_commit() {
+    let kept = StoredNames::default();
+    let mut world = World::new();
+    world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
+    let mut operator = world.login("operator");
+    let has = |name: &str| kept.0.borrow().iter().any(|stored| stored == name);
+    world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));
+    assert!(has("dave"));
+
+    world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "erin"}));
+    world.ok(&mut operator, "private/pitwire_delete_account", json!({"name": "dave"}));
+    assert!(has("dave"), "before the commit");
+    *kept.1.borrow_mut() = true;
+    assert!(world.dispatcher.remove_surplus_credentials().is_err());
+    *kept.1.borrow_mut() = false;
+    world.ok(&mut operator, "private/pitwire_create_credential", json!({"name": "erin"}));
+    assert!(!has("dave") && has("erin.2"), "the next change stores all");
+    world.ok(&mut operator, "private/pitwire_delete_account", json!({"name": "erin"}));
+    world.dispatcher.remove_surplus_credentials().unwrap();
+    assert!(!has("erin") && !has("erin.2"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pitwire_aeron_transport::AeronChannels;
 use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below, read_setup};
 use pitwire_deribit::{Access, Credential, CredentialStore, DialectLimits, Dispatcher, NoCredentialStore};
-use pitwire_disk::{DirectoryLock, DirectoryStorage};
+use pitwire_disk::DirectoryLock;
 use pitwire_engine::Engine;
 use pitwire_failure::{Failure, without_password};
 use pitwire_flow_models::FlowSource;
@@ -235,8 +235,9 @@ fn instrument_flow(text: &str) -> Result<(String, FlowSetting), String> {
 
 /// The data directory of a venue, unless it is in memory.
 struct OpenDirectory {
-    storage: Arc<DirectoryStorage>,
     maintenance: Maintenance,
+    vault: SealedVault,
+    stored: StoredCredentials,
     /// Must live as long as the venue writes.
     lock: DirectoryLock,
 }
@@ -295,9 +296,11 @@ impl Up {
             None => preset.setup.clone(),
         };
         let (service, open) = self.build(&preset, &setup, &clock)?;
-        let storage = open.as_ref().map(|open| Arc::clone(&open.storage));
-        let (dispatcher, logins) = self.dispatcher(&preset, &setup, service.venue.engine(), storage)?;
-        let (maintenance, lock) = open.map(|open| (open.maintenance, open.lock)).unzip();
+        let (maintenance, lock, vault) = match open {
+            Some(open) => (Some(open.maintenance), Some(open.lock), Some((open.vault, open.stored))),
+            None => (None, None, None),
+        };
+        let (dispatcher, logins) = self.dispatcher(&preset, &setup, service.venue.engine(), vault)?;
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
             ClockMode::Venue | ClockMode::Real if self.no_clients || self.has_own_start(&preset) => {
@@ -525,6 +528,14 @@ impl Up {
             None => (Venue::in_memory(event_queue), None),
         };
         venue.set_flow_seed(self.seed);
+        // Before the configuration adds accounts.
+        let opened = match &keeping {
+            Some((storage, ..)) => {
+                let key_file = self.key_file.clone().or_else(default_key_file);
+                Some(SealedVault::open(Arc::clone(storage), key_file, venue.engine())?)
+            }
+            None => None,
+        };
         let options = StartOptions {
             setup,
             directory: keeping.as_ref().map(|(storage, ..)| storage.as_ref()),
@@ -544,13 +555,13 @@ impl Up {
             while venue.step(now, &mut ())? {}
             venue.commit()?;
         }
-        let open = keeping.map(|(storage, base, lock)| {
+        let open = keeping.zip(opened).map(|((storage, base, lock), (vault, stored))| {
             let now_ns = clock.monotonic_ns();
-            let storage_of_tasks = Arc::clone(&storage) as Arc<dyn Storage>;
-            let mut maintenance = Maintenance::new(storage_of_tasks, self.keep, base, now_ns).with_usage_of(&self.data);
+            let storage = storage as Arc<dyn Storage>;
+            let mut maintenance = Maintenance::new(storage, self.keep, base, now_ns).with_usage_of(&self.data);
             maintenance.catch_up(&mut venue, now_ns);
             maintenance.compress_old_segments();
-            OpenDirectory { storage, maintenance, lock }
+            OpenDirectory { maintenance, vault, stored, lock }
         });
         let options = ServiceOptions { manual_time: self.clock == ClockMode::Manual, no_clients: self.no_clients };
         let explain = open.as_ref().map(|_| ExplainService::new(&self.data));
@@ -590,16 +601,12 @@ impl Up {
         preset: &Preset,
         setup: &Setup,
         engine: &Engine,
-        storage: Option<Arc<DirectoryStorage>>,
+        vault: Option<(SealedVault, StoredCredentials)>,
     ) -> Result<(Dispatcher, ShownLogins), Failure> {
         let public = if self.takes_demo_credentials() { known_credentials(preset, setup, engine) } else { Vec::new() };
-        let (mut vault, stored): (Box<dyn CredentialStore>, _) = match storage {
+        let (mut vault, stored): (Box<dyn CredentialStore>, _) = match vault {
             None => (Box::new(NoCredentialStore), StoredCredentials::default()),
-            Some(storage) => {
-                let key_file = self.key_file.clone().or_else(default_key_file);
-                let (vault, stored) = SealedVault::open(storage, key_file, &public, engine)?;
-                (Box::new(vault), stored)
-            }
+            Some((vault, stored)) => (Box::new(vault.with_preset(public.clone())), stored),
         };
         let StoredCredentials { mut credentials, removed } = stored;
         // A stored credential replaces the public one of the same name, and a removed one stays
@@ -607,10 +614,12 @@ impl Up {
         let is_settled = |credentials: &[Credential], name: &str| {
             removed.contains(name) || credentials.iter().any(|credential| credential.client_id == name)
         };
-        let public: Vec<Credential> =
-            public.into_iter().filter(|credential| !is_settled(&credentials, &credential.client_id)).collect();
-        credentials.extend(public.iter().cloned());
         let is_closed = |name: &str| engine.account_named(name).is_some_and(|account| account.is_closed());
+        let is_valid = |credential: &Credential| {
+            !is_settled(&credentials, &credential.client_id) && !is_closed(&credential.account_name)
+        };
+        let public: Vec<Credential> = public.into_iter().filter(is_valid).collect();
+        credentials.extend(public.iter().cloned());
         let without = setup
             .accounts
             .iter()

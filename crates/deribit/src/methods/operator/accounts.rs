@@ -57,9 +57,12 @@ const fn self_match_name(mode: SelfMatch) -> &'static str {
 /// Creates a member's account without funds and its first credential. The secret is shown only
 /// here.
 ///
+/// The credential is stored before the command that creates the account. A start discards a stored
+/// credential without an account, so a crash leaves both or neither.
+///
 /// # Errors
 /// A refusal if the name is malformed or a limit is out of range, `already_exists` if the name is
-/// taken, `internal_error` if the credential cannot be stored.
+/// taken, `internal_error` if the credential cannot be stored. Then there is no account either.
 pub fn create(call: &mut Call<'_>) -> MethodResult {
     let name = call.params.required("name")?.into_owned();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -71,8 +74,14 @@ pub fn create(call: &mut Call<'_>) -> MethodResult {
     }
     let id = AccountId(u32::try_from(call.venue.engine().accounts().len()).unwrap_or(u32::MAX));
     let settings = settings(call, AccountSettings::default())?;
-    call.command(Command::AddAccount(AccountSpec { id, name: name.clone(), credit: Credit::Limited, settings }))?;
-    write_credential(call, id, &name, &name)
+    let secret = call.state.add_credential(&name, (id, &name)).map_err(|error| not_stored(&error))?;
+    let spec = AccountSpec { id, name: name.clone(), credit: Credit::Limited, settings };
+    if let Err(refusal) = call.command(Command::AddAccount(spec)) {
+        call.state.withdraw_credential(&name);
+        return Err(refusal);
+    }
+    show_credential(call, (id, &name), &name, &secret);
+    Ok(())
 }
 
 /// Creates another credential for an existing account, for example when a secret is lost.
@@ -83,7 +92,9 @@ pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let name = call.params.required("name")?.into_owned();
     let client_id = call.state.keys.free_client_id(&name);
-    write_credential(call, account, &name, &client_id)
+    let secret = call.state.add_credential(&client_id, (account, &name)).map_err(|error| not_stored(&error))?;
+    show_credential(call, (account, &name), &client_id, &secret);
+    Ok(())
 }
 
 /// Lists the credentials of an account, or of all accounts, without their secrets.
@@ -154,19 +165,13 @@ fn not_stored(error: &io::Error) -> RpcError {
     RpcError::new("internal_error", format!("the credentials could not be stored: {error}; nothing has changed"))
 }
 
-fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_id: &str) -> MethodResult {
-    let secret = call.state.add_credential(client_id, (account, name)).map_err(|error| {
-        let reason =
-            format!("the credentials could not be kept: {error}; ask for new ones with pitwire_create_credential");
-        RpcError::new("internal_error", reason)
-    })?;
+fn show_credential(call: &mut Call<'_>, (account, name): (AccountId, &str), client_id: &str, secret: &str) {
     call.json().object(|j| {
         j.key("account").uint(u64::from(account.0));
         j.key("name").string(name);
         j.key("client_id").string(client_id);
-        j.key("client_secret").string(&secret);
+        j.key("client_secret").string(secret);
     });
-    Ok(())
 }
 
 /// Changes the limits of an account.
@@ -218,20 +223,18 @@ fn throttle(
 
 /// Closes an account, ends its logins and removes its credentials.
 ///
+/// The credentials are removed from storage after the commit, because a crash must not leave an
+/// open account without credentials. A start discards those of closed accounts.
+///
 /// # Errors
-/// A refusal if the account is unknown, closed or the operator's own, `internal_error` if the
-/// credentials cannot be removed from storage.
+/// A refusal if the account is unknown, closed or the operator's own.
 pub fn delete(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     if call.account()? == account {
         return Err(RpcError::invalid("name", "an operator cannot close the account it is logged in with"));
     }
     call.command(Command::CloseAccount { account })?;
-    call.state.keys.end_account(account);
-    call.state.remove_credentials_of(account).map_err(|error| {
-        let reason = format!("the account is closed and has no logins, but its credentials stay stored: {error}");
-        RpcError::new("internal_error", reason)
-    })?;
+    call.state.close_account(account);
     call.done()
 }
 
