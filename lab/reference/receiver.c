@@ -192,10 +192,30 @@ static int connect_to(const char *url) {
     return socket_fd;
 }
 
+// Sends a text message. Its mask is zero, so the payload stays as it is.
+static bool send_text(int socket_fd, const char *text) {
+    const size_t bytes = strlen(text);
+    if (bytes > UINT16_MAX) {
+        fprintf(stderr, "LAB_SUBSCRIBE has %zu bytes: expected at most %d\n", bytes, UINT16_MAX);
+        return false;
+    }
+    static uint8_t frame[8 + UINT16_MAX];
+    size_t header = 2;
+    frame[0] = 0x81;
+    frame[1] = 0x80 | (bytes < 126 ? (uint8_t)bytes : 126);
+    if (bytes >= 126) {
+        frame[header++] = (uint8_t)(bytes >> 8);
+        frame[header++] = (uint8_t)bytes;
+    }
+    header += 4;
+    memcpy(frame + header, text, bytes);
+    return send(socket_fd, frame, header + bytes, MSG_NOSIGNAL) == (ssize_t)(header + bytes);
+}
+
 // Receives until the feed or the run is over. Returns the exit code.
 static int receive(int socket_fd) {
     uint8_t *buffer = malloc(BUFFER_BYTES);
-    const char *exit_file = getenv("LAB_EXIT_FILE");
+    const char *exit_file = getenv("LAB_EXIT_FILE"), *subscription = getenv("LAB_SUBSCRIBE");
     size_t from = 0, end = 0;
     uint64_t message_bytes = 0, first_bytes = 0;
     uint8_t envelope[ENVELOPE_BYTES];
@@ -214,6 +234,7 @@ static int receive(int socket_fd) {
             is_open = true;
             printf("open 1 %lld\n", (long long)at_ns);
             fflush(stdout);
+            if (subscription && *subscription && !send_text(socket_fd, subscription)) return CONNECT_FAILURE;
         }
         for (;;) {
             const uint8_t *frame = buffer + from;

@@ -111,12 +111,17 @@ def test_protocol_violation_is_an_outage_and_the_run_continues(tmp_path: Path) -
         assert counts.received >= 400 - counts.due_in_gap - counts.lost_in_reset - 3
 
 
-def test_the_reference_receiver_is_measured_and_not_compared(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"fragment_bytes": 124}, {"subscribe": f'{{"params":["{"x" * 200}"]}}'}],
+    ids=("fragments", "subscription"),
+)
+def test_the_reference_receiver_is_measured_and_not_compared(tmp_path: Path, change: dict) -> None:
     if connectors.load(connectors.REFERENCE).problem():
         if shutil.which("gcc") is None or not Path("/usr/include/sqlite3.h").exists():
             pytest.skip("gcc or sqlite3.h is missing: install gcc and libsqlite3-dev")
         connectors.load(connectors.REFERENCE).build(tmp_path / "log")
-    timed = {"name": "t", "rate": 500, "blocks": 1, "warm_up_s": 0, "measured_s": 1, "fragment_bytes": 124}
+    timed = {"name": "t", "rate": 500, "blocks": 1, "warm_up_s": 0, "measured_s": 1, **change}
     results = ResultFolder(tmp_path / "results")
     study = {"name": "real", "connectors": ["a"], "timed": [timed], "limits": {"noisy_runs": "flag"}}
     wanted = Study.model_validate(study | {"analysis": {"resamples": 100}})
