@@ -52,6 +52,7 @@ pub fn frame_length(header: [u8; FRAME_HEADER_BYTES], limit: usize) -> Result<us
 }
 
 /// Appends one frame to `out`. `message` appends the message header and the message.
+#[inline]
 pub(crate) fn write_frame(out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -112,31 +113,41 @@ impl std::error::Error for DecodeError {}
 /// A field with a fixed size.
 pub(crate) trait Field: Sized {
     const BYTES: usize;
-    fn write(&self, out: &mut Vec<u8>);
+    /// Writes the field into a place of `Self::BYTES` bytes.
+    fn put(&self, place: &mut [u8]);
     /// Returns `None` if the type does not allow the value. `bytes` has `Self::BYTES` bytes.
     fn read(bytes: &[u8]) -> Option<Self>;
+    /// Appends the field to `out`.
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + Self::BYTES, 0);
+        self.put(&mut out[start..]);
+    }
 }
 
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Field for $type {
             const BYTES: usize = size_of::<$type>();
-            fn write(&self, out: &mut Vec<u8>) {
-                out.extend_from_slice(&self.to_le_bytes());
+            #[inline]
+            fn put(&self, place: &mut [u8]) {
+                place.copy_from_slice(&self.to_le_bytes());
             }
+            #[inline]
             fn read(bytes: &[u8]) -> Option<Self> {
                 bytes.try_into().ok().map(<$type>::from_le_bytes)
             }
         }
     )*};
 }
-integers!(u8, u16, u32, u64, i8, i32);
+integers!(u8, u16, u32, u64, i8, i32, i64);
 
 /// A long field on the heap, so that the other messages stay small.
 impl<F: Field> Field for Box<F> {
     const BYTES: usize = F::BYTES;
-    fn write(&self, out: &mut Vec<u8>) {
-        F::write(self, out);
+    fn put(&self, place: &mut [u8]) {
+        F::put(self, place);
     }
     fn read(bytes: &[u8]) -> Option<Self> {
         F::read(bytes).map(Box::new)
@@ -189,11 +200,13 @@ impl Serialize for FixedDecimal {
 /// The smallest mantissa stands for "no value".
 impl Field for Option<FixedDecimal> {
     const BYTES: usize = 8;
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.map_or(i64::MIN, |decimal| decimal.0).to_le_bytes());
+    #[inline]
+    fn put(&self, place: &mut [u8]) {
+        self.map_or(i64::MIN, |decimal| decimal.0).put(place);
     }
+    #[inline]
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mantissa = bytes.try_into().ok().map(i64::from_le_bytes)?;
+        let mantissa = i64::read(bytes)?;
         Some((mantissa != i64::MIN).then_some(FixedDecimal(mantissa)))
     }
 }
@@ -213,8 +226,9 @@ pub(crate) fn split_at_nul(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end..]))
 }
 
-/// UTF-8 text of at most `N` bytes, padded with NUL.
+/// UTF-8 text of at most `N` bytes, padded with NUL. Aligned, so that it is copied in whole words.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(align(8))]
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
@@ -248,12 +262,17 @@ impl<const N: usize> fmt::Debug for Text<N> {
 
 impl<const N: usize> Field for Text<N> {
     const BYTES: usize = N;
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
+    #[inline]
+    fn put(&self, place: &mut [u8]) {
+        place.copy_from_slice(&self.0);
     }
+    #[inline(always)]
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (_, rest) = split_at_nul(bytes)?;
-        rest.iter().all(|&byte| byte == 0).then_some(Text(bytes.try_into().ok()?))
+        let text: &[u8; N] = bytes.try_into().ok()?;
+        // Without branches and over a constant length, so that the compiler uses vectors.
+        let behind_nul = text.iter().zip(&text[1..]).fold(0, |bits, (a, b)| bits | if *a == 0 { *b } else { 0 });
+        let all = text.iter().fold(0, |bits, byte| bits | byte);
+        (behind_nul == 0 && (all.is_ascii() || split_at_nul(text).is_some())).then_some(Text(*text))
     }
 }
 
@@ -264,12 +283,14 @@ pub(crate) trait Part: Sized {
     fn read(bytes: &mut &[u8], field: &'static str) -> Result<Self, DecodeError>;
 }
 
+#[inline(always)]
 pub(crate) fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], DecodeError> {
     let (taken, rest) = bytes.split_at_checked(count).ok_or(DecodeError::Short)?;
     *bytes = rest;
     Ok(taken)
 }
 
+#[inline(always)]
 pub(crate) fn take_field<F: Field>(bytes: &mut &[u8], field: &'static str) -> Result<F, DecodeError> {
     F::read(take(bytes, F::BYTES)?).ok_or(DecodeError::Value { field })
 }
@@ -388,5 +409,12 @@ mod tests {
         assert!(Text::<4>::read(b"ab\0\0").is_some());
         assert!(Text::<4>::read(b"a\0b\0").is_none());
         assert!(Text::<4>::read(b"\xff\0\0\0").is_none());
+        // Every text of four bytes with ends, letters and parts of a character.
+        let alphabet = [0, b'a', 0xC3, 0xA9];
+        for number in 0..256 {
+            let bytes = [0, 2, 4, 6].map(|shift| alphabet[(number >> shift) & 3]);
+            let allowed = split_at_nul(&bytes).is_some_and(|(_, rest)| rest.iter().all(|byte| *byte == 0));
+            assert_eq!(Text::<4>::read(&bytes).is_some(), allowed, "{bytes:?}");
+        }
     }
 }

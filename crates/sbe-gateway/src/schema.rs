@@ -1,6 +1,6 @@
 //! Messages of an SBE schema from a table: the types, and their encoders and decoders.
 
-use crate::codec::{DecodeError, Field};
+use crate::codec::DecodeError;
 
 /// Length of a block that the table defines, in bytes. Every block has less than 1,000 bytes.
 #[expect(clippy::cast_possible_truncation, reason = "the assertion bounds the value")]
@@ -22,10 +22,10 @@ pub(crate) struct HeaderWords {
 }
 
 impl HeaderWords {
+    #[inline]
     pub fn write(self, out: &mut Vec<u8>, schema: u16, version: u16) {
-        for word in [self.block, self.template, schema, version] {
-            word.write(out);
-        }
+        let [a, b, c, d] = [self.block, self.template, schema, version].map(u16::to_le_bytes);
+        out.extend_from_slice(&[a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]);
     }
 
     /// Reads the words at the start of `bytes`, and moves `bytes` behind them.
@@ -33,6 +33,7 @@ impl HeaderWords {
     /// # Errors
     ///
     /// Fails if the schema or the version is another one.
+    #[inline]
     pub fn read(bytes: &mut &[u8], schema: u16, version: u16) -> Result<Self, DecodeError> {
         let mut word = || crate::codec::take_field::<u16>(bytes, "header");
         let (block, template, of_schema, of_version) = (word()?, word()?, word()?, word()?);
@@ -56,9 +57,11 @@ macro_rules! enums {
 
         impl $crate::codec::Field for $name {
             const BYTES: usize = 1;
-            fn write(&self, out: &mut Vec<u8>) {
-                out.push(*self as u8);
+            #[inline]
+            fn put(&self, place: &mut [u8]) {
+                $crate::codec::Field::put(&(*self as u8), place);
             }
+            #[inline]
             fn read(bytes: &[u8]) -> Option<Self> {
                 match bytes {
                     $([$value] => Some($name::$variant),)*
@@ -124,7 +127,17 @@ macro_rules! messages {
             pub(crate) fn write_fields(&self, out: &mut Vec<u8>) {
                 match self {
                     $($all::$name(message) => {
-                        $($crate::codec::Field::write(&message.$field, out);)*
+                        const BYTES: usize = 0 $(+ <$type as $crate::codec::Field>::BYTES)*;
+                        // All places are constants, so no write needs a check of its bounds.
+                        let mut block = [0; BYTES];
+                        let mut rest = block.as_mut_slice();
+                        $(
+                            let (place, after) = rest.split_at_mut(<$type as $crate::codec::Field>::BYTES);
+                            $crate::codec::Field::put(&message.$field, place);
+                            rest = after;
+                        )*
+                        debug_assert!(rest.is_empty(), "the block has a place for each field");
+                        out.extend_from_slice(&block);
                         $($($crate::codec::Part::write(&message.$part, out);)*)?
                     })*
                 }
@@ -136,21 +149,27 @@ macro_rules! messages {
                 mut bytes: &[u8],
             ) -> Result<Self, $crate::codec::DecodeError> {
                 use $crate::codec::DecodeError;
-                let message = match words.template {
+                match words.template {
                     $($id => {
-                        const BLOCK: u16 =
-                            $crate::schema::block_bytes(0 $(+ <$type as $crate::codec::Field>::BYTES)*);
+                        const BYTES: usize = 0 $(+ <$type as $crate::codec::Field>::BYTES)*;
+                        const BLOCK: u16 = $crate::schema::block_bytes(BYTES);
                         if words.block != BLOCK {
                             return Err(DecodeError::BlockLength { bytes: words.block, expected: BLOCK });
                         }
-                        $all::$name($name {
-                            $($field: $crate::codec::take_field(&mut bytes, stringify!($field))?,)*
-                            $($($part: $crate::codec::Part::read(&mut bytes, stringify!($part))?,)*)?
-                        })
+                        // One check of the bounds for all fields.
+                        let (block, rest) = bytes.split_first_chunk::<BYTES>().ok_or(DecodeError::Short)?;
+                        let mut block = block.as_slice();
+                        bytes = rest;
+                        // The message is put together at its final place.
+                        $(let $field = $crate::codec::take_field(&mut block, stringify!($field))?;)*
+                        $($(let $part = $crate::codec::Part::read(&mut bytes, stringify!($part))?;)*)?
+                        if !bytes.is_empty() {
+                            return Err(DecodeError::Trailing { bytes: bytes.len() });
+                        }
+                        Ok($all::$name($name { $($field,)* $($($part,)*)? }))
                     })*
-                    id => return Err(DecodeError::Template { id }),
-                };
-                if bytes.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { bytes: bytes.len() }) }
+                    id => Err(DecodeError::Template { id }),
+                }
             }
         }
     };

@@ -42,8 +42,8 @@ impl<const N: usize> Serialize for PaddedText<N> {
 
 impl<const N: usize> Field for PaddedText<N> {
     const BYTES: usize = N;
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
+    fn put(&self, place: &mut [u8]) {
+        place.copy_from_slice(&self.0);
     }
     fn read(bytes: &[u8]) -> Option<Self> {
         split_at_nul(bytes)?;
@@ -83,11 +83,11 @@ impl Serialize for CtxPrice {
 
 impl Field for CtxPrice {
     const BYTES: usize = 8;
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0.to_le_bytes());
+    fn put(&self, place: &mut [u8]) {
+        self.0.put(place);
     }
     fn read(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(i64::from_le_bytes).map(CtxPrice)
+        i64::read(bytes).map(CtxPrice)
     }
 }
 
