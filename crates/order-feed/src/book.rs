@@ -10,13 +10,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use pitwire_model::Side;
 
 use crate::fields::{Letter, MitchField, MitchPrice};
 use crate::messages::{MitchMessage, OrderAdd, OrderModify, SymbolDirectory, SymbolStatus};
-use crate::slot_pool::{Slot, SlotPool};
+use crate::slot_pool::{PoolValue, Slot, SlotPool};
 use crate::trading_status::side_letter;
 
 /// Why a message does not fit the book: an earlier message was missed.
@@ -89,6 +87,13 @@ struct StoredOrder {
     next: Option<Slot>,
 }
 
+impl PoolValue for StoredOrder {
+    type Key = u64;
+    fn key(&self) -> u64 {
+        self.id
+    }
+}
+
 /// Where a level stands: its instrument, side and price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct LevelPlace {
@@ -112,6 +117,13 @@ struct PriceLevel {
     last: Slot,
 }
 
+impl PoolValue for PriceLevel {
+    type Key = LevelPlace;
+    fn key(&self) -> LevelPlace {
+        self.place
+    }
+}
+
 /// The state of one instrument.
 #[derive(Clone, Debug, Default)]
 pub struct InstrumentState {
@@ -124,9 +136,7 @@ pub struct InstrumentState {
 /// The books of all instruments.
 #[derive(Debug, Default)]
 pub struct BookBuilder {
-    by_id: HashMap<u64, Slot>,
     orders: SlotPool<StoredOrder>,
-    by_place: HashMap<LevelPlace, Slot>,
     levels: SlotPool<PriceLevel>,
     instruments: BTreeMap<u32, InstrumentState>,
     arrivals: u64,
@@ -147,7 +157,7 @@ impl BookBuilder {
             MitchMessage::OrderAdd(add) => self.add(add),
             MitchMessage::OrderDelete(delete) => {
                 let order_id = delete.order_id;
-                let slot = self.by_id.remove(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+                let slot = self.slot_of(order_id)?;
                 self.unlink(slot);
                 self.orders.remove(slot);
                 Ok(())
@@ -192,7 +202,7 @@ impl BookBuilder {
 
     /// Returns an order with its instrument.
     pub fn order(&self, id: u64) -> Option<(u32, RebuiltOrder)> {
-        let slot = *self.by_id.get(&id)?;
+        let slot = self.orders.find(id)?;
         Some((self.levels[self.orders[slot].level].place.instrument, self.rebuilt(slot)))
     }
 
@@ -221,6 +231,10 @@ impl BookBuilder {
         std::iter::successors(Some(self.levels[level].first), |slot| self.orders[*slot].next)
     }
 
+    fn slot_of(&self, order_id: u64) -> Result<Slot, BookError> {
+        self.orders.find(order_id).ok_or(BookError::UnknownOrder { order_id })
+    }
+
     fn rebuilt(&self, slot: Slot) -> RebuiltOrder {
         let StoredOrder { id, quantity, level, .. } = self.orders[slot];
         let LevelPlace { side, price, .. } = self.levels[level].place;
@@ -245,28 +259,24 @@ impl BookBuilder {
             return Err(BookError::TooManyOrders);
         }
         let place = LevelPlace { instrument: add.instrument_id, side, price: add.price.0 };
-        let level = self.by_place.get(&place).copied();
+        let level = self.levels.find(place);
         // A level exists only for a known instrument.
         if level.is_none() {
-            if self.by_id.contains_key(&order_id) {
+            if self.orders.find(order_id).is_some() {
                 return Err(BookError::DuplicateOrder { order_id });
             }
             self.state_mut(add.instrument_id)?;
         }
-        let Entry::Vacant(entry) = self.by_id.entry(order_id) else {
-            return Err(BookError::DuplicateOrder { order_id });
-        };
-        self.arrivals += 1;
         let order = StoredOrder {
             id: order_id,
-            place: self.arrivals,
+            place: self.arrivals + 1,
             quantity: add.quantity,
             level: level.unwrap_or(Slot::FIRST),
             previous: None,
             next: None,
         };
-        let slot = self.orders.insert(order);
-        entry.insert(slot);
+        let slot = self.orders.insert(order).ok_or(BookError::DuplicateOrder { order_id })?;
+        self.arrivals += 1;
         self.link(slot, place, level);
         Ok(())
     }
@@ -296,8 +306,8 @@ impl BookBuilder {
 
     /// Makes a level with one order.
     fn open_level(&mut self, slot: Slot, place: LevelPlace) {
-        let level = self.levels.insert(PriceLevel { place, first: slot, last: slot });
-        self.by_place.insert(place, level);
+        // The caller has found no level of this place.
+        let Some(level) = self.levels.insert(PriceLevel { place, first: slot, last: slot }) else { return };
         if let Some(state) = self.instruments.get_mut(&place.instrument) {
             state.sides[place.side as usize & 1].insert(place.rank(), level);
         }
@@ -326,7 +336,6 @@ impl BookBuilder {
 
     fn remove_level(&mut self, level: Slot) {
         let PriceLevel { place, .. } = self.levels.remove(level);
-        self.by_place.remove(&place);
         if let Some(state) = self.instruments.get_mut(&place.instrument) {
             state.sides[place.side as usize & 1].remove(&place.rank());
         }
@@ -335,7 +344,7 @@ impl BookBuilder {
     fn modify(&mut self, modify: &OrderModify) -> Result<(), BookError> {
         let order_id = modify.order_id;
         let keeps_place = modify.flags & OrderModify::KEEPS_PLACE != 0;
-        let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        let slot = self.slot_of(order_id)?;
         self.orders[slot].quantity = modify.new_quantity;
         let place = self.levels[self.orders[slot].level].place;
         if keeps_place && modify.new_price.0 == place.price {
@@ -348,12 +357,12 @@ impl BookBuilder {
             self.orders[slot].place = self.arrivals;
         }
         let place = LevelPlace { price: modify.new_price.0, ..place };
-        self.link(slot, place, self.by_place.get(&place).copied());
+        self.link(slot, place, self.levels.find(place));
         Ok(())
     }
 
     pub(crate) fn execute(&mut self, order_id: u64, executed: u32) -> Result<(), BookError> {
-        let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        let slot = self.slot_of(order_id)?;
         let displayed = self.orders[slot].quantity;
         let left = displayed.checked_sub(executed);
         self.reduce(slot, left.ok_or(BookError::ExcessQuantity { order_id, displayed, executed })?);
@@ -361,7 +370,7 @@ impl BookBuilder {
     }
 
     fn set_quantity(&mut self, order_id: u64, quantity: u32) -> Result<(), BookError> {
-        let slot = *self.by_id.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        let slot = self.slot_of(order_id)?;
         self.reduce(slot, quantity);
         Ok(())
     }
@@ -372,20 +381,16 @@ impl BookBuilder {
             return;
         }
         self.unlink(slot);
-        let order = self.orders.remove(slot);
-        self.by_id.remove(&order.id);
+        self.orders.remove(slot);
     }
 
     fn clear(&mut self, instrument: u32) {
         let Some(state) = self.instruments.get_mut(&instrument) else { return };
         for level in state.sides.iter_mut().flat_map(|side| std::mem::take(side).into_values()) {
-            let PriceLevel { place, first, .. } = self.levels.remove(level);
-            self.by_place.remove(&place);
+            let PriceLevel { first, .. } = self.levels.remove(level);
             let mut rest = Some(first);
             while let Some(slot) = rest {
-                let order = self.orders.remove(slot);
-                self.by_id.remove(&order.id);
-                rest = order.next;
+                rest = self.orders.remove(slot).next;
             }
         }
     }

@@ -78,6 +78,12 @@ pub struct MessageLayout {
     pub fields: &'static [FieldLayout],
 }
 
+/// Returns the length that the message at the front of `bytes` states, or 0 if there is none.
+#[inline]
+pub(crate) fn stated_length(mut bytes: &[u8]) -> usize {
+    u16::read(&mut bytes).map_or(0, usize::from)
+}
+
 macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident = $type:literal $title:literal {
         $($(#[$field_doc:meta])* $field:ident: $field_type:ty),* $(,)?
@@ -132,8 +138,14 @@ macro_rules! messages {
             ///
             /// Fails if the bytes end before the message, if the type is not in the table, and if
             /// the length is not that of the type.
-            #[inline]
             pub fn decode(bytes: &[u8]) -> Result<(MitchMessage, usize), MessageError> {
+                Self::read(bytes).map(|message| (message, stated_length(bytes)))
+            }
+
+            /// HOT. Decodes the message at the front of `bytes`. Its length is `stated_length`: a
+            /// result without it has the layout of the message, so that it is not copied.
+            #[inline]
+            pub(crate) fn read(bytes: &[u8]) -> Result<MitchMessage, MessageError> {
                 let short = MessageError::Short { bytes: bytes.len() };
                 let mut header = bytes;
                 let length = u16::read(&mut header).ok_or(short)?;
@@ -146,19 +158,18 @@ macro_rules! messages {
                         short
                     });
                 };
-                let message = match message_type {
+                match message_type {
                     $($type => {
                         let expected = <$name as MitchEncode>::BYTES;
                         if whole != expected {
                             return Err(MessageError::Length { message_type, bytes: length, expected });
                         }
-                        MitchMessage::$name($name {
+                        Ok(MitchMessage::$name($name {
                             $($field: MitchField::read(&mut fields).ok_or(short)?),*
-                        })
+                        }))
                     })*
-                    _ => return Err(MessageError::Type { message_type, bytes: whole }),
-                };
-                Ok((message, whole))
+                    _ => Err(MessageError::Type { message_type, bytes: whole }),
+                }
             }
 
             /// Appends the message with its header to `out`.

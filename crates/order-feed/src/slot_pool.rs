@@ -1,12 +1,17 @@
-//! Storage for the orders and levels of a book: a slab whose keys have four bytes.
+//! Storage for the orders and levels of a book: a slab whose positions have four bytes, and an
+//! index of its values by key.
 //!
-//! An order has half a cache line with these keys, so that more orders stay in the caches.
+//! The index has positions only, and each value its key. So the index of 20,000 orders has 160 KB
+//! and not 560 KB, and more of both stays in the caches.
 //!
 //! Start at    [`SlotPool`].
 
+use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 /// Position in a pool. An `Option` of it has four bytes, too.
@@ -28,28 +33,62 @@ impl Slot {
     }
 }
 
-/// Values that keep their positions until they are removed.
+/// A value with the key by which its pool finds it. The key never changes.
+pub(crate) trait PoolValue {
+    type Key: Copy + Eq + Hash;
+    fn key(&self) -> Self::Key;
+}
+
+/// Values that keep their positions until they are removed. Each has another key.
 #[derive(Debug)]
-pub(crate) struct SlotPool<T>(Slab<T>);
+pub(crate) struct SlotPool<T> {
+    values: Slab<T>,
+    index: HashTable<Slot>,
+    hasher: DefaultHashBuilder,
+}
 
 impl<T> Default for SlotPool<T> {
     fn default() -> Self {
-        SlotPool(Slab::new())
+        SlotPool { values: Slab::new(), index: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
-impl<T> SlotPool<T> {
+impl<T: PoolValue> SlotPool<T> {
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
     }
 
-    pub fn insert(&mut self, value: T) -> Slot {
-        Slot::of(self.0.insert(value))
+    /// Returns the position of the value with a key.
+    #[inline]
+    pub fn find(&self, key: T::Key) -> Option<Slot> {
+        self.index.find(self.hasher.hash_one(key), |slot| self[*slot].key() == key).copied()
+    }
+
+    /// Returns the position of the new value, or `None` if the pool has a value with its key.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> Option<Slot> {
+        let SlotPool { values, index, hasher } = self;
+        let key = value.key();
+        let has_key = |slot: &Slot| values[slot.key()].key() == key;
+        let hash = |slot: &Slot| hasher.hash_one(values[slot.key()].key());
+        match index.entry(hasher.hash_one(key), has_key, hash) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(entry) => {
+                let slot = Slot::of(values.insert(value));
+                entry.insert(slot);
+                Some(slot)
+            }
+        }
     }
 
     /// Removes a value. Panics if there is none.
+    #[inline]
     pub fn remove(&mut self, slot: Slot) -> T {
-        self.0.remove(slot.key())
+        let value = self.values.remove(slot.key());
+        if let Ok(entry) = self.index.find_entry(self.hasher.hash_one(value.key()), |other| *other == slot) {
+            entry.remove();
+        }
+        value
     }
 }
 
@@ -57,12 +96,12 @@ impl<T> Index<Slot> for SlotPool<T> {
     type Output = T;
 
     fn index(&self, slot: Slot) -> &T {
-        &self.0[slot.key()]
+        &self.values[slot.key()]
     }
 }
 
 impl<T> IndexMut<Slot> for SlotPool<T> {
     fn index_mut(&mut self, slot: Slot) -> &mut T {
-        &mut self.0[slot.key()]
+        &mut self.values[slot.key()]
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::fields::{Letter, MitchField};
-use crate::messages::{MessageError, MitchMessage};
+use crate::messages::{MessageError, MitchMessage, stated_length};
 use crate::packet_buffer::PacketBuffer;
 
 pub const UNIT_HEADER_BYTES: usize = 8;
@@ -115,10 +115,10 @@ impl Iterator for UnitMessages<'_> {
         if self.rest.is_empty() {
             return None;
         }
-        let (item, bytes) = match MitchMessage::decode(self.rest) {
-            Ok((message, bytes)) => (Ok(message), bytes),
-            Err(error @ MessageError::Type { bytes, .. }) => (Err(error), bytes),
-            Err(error) => (Err(error), self.rest.len()),
+        let item = MitchMessage::read(self.rest);
+        let bytes = match item {
+            Ok(_) | Err(MessageError::Type { .. }) => stated_length(self.rest),
+            Err(_) => self.rest.len(),
         };
         self.rest = self.rest.get(bytes..).unwrap_or_default();
         Some(item)
