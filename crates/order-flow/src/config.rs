@@ -149,6 +149,17 @@ impl FlowConfig {
         self
     }
 
+    /// Makes prices move as far in a second as at `percent` of the rate, although events come at
+    /// `rate_percent` of it. Each trade then moves the price farther.
+    pub fn moving_as_at(mut self, percent: u32, rate_percent: u32) -> FlowConfig {
+        if let FlowStyle::Demo(markets) = &mut self.style {
+            for market in markets {
+                market.volatility_bps *= (f64::from(percent) / f64::from(rate_percent.max(1))).sqrt();
+            }
+        }
+        self
+    }
+
     /// Returns the published flow on one instrument.
     pub fn paper(instrument: InstrumentId, house: Vec<AccountId>, reading: ParameterSet) -> FlowConfig {
         FlowConfig { house, style: FlowStyle::Paper { instrument, model: Arc::new(FlowModel::published(reading)) } }

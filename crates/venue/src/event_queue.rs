@@ -26,6 +26,8 @@ pub struct EventQueue {
     instrument_settings: BTreeMap<InstrumentId, FlowSetting>,
     /// Number of changes of `instrument_settings`. It keeps the seeds of two changes apart.
     setting_changes: u64,
+    /// Rate in percent by which prices move, if it is not that of the events.
+    price_percent: Option<u32>,
 }
 
 /// Result of [`EventQueue::take`].
@@ -47,12 +49,19 @@ impl EventQueue {
             flow_source: FlowSource::WITHOUT_DEFINITION,
             instrument_settings: BTreeMap::new(),
             setting_changes: 0,
+            price_percent: None,
         }
     }
 
     /// Sets the seed from which the flow is made when `SetFlow` starts it.
     pub fn set_flow_seed(&mut self, seed: u64) {
         self.flow_seed = Some(seed);
+    }
+
+    /// Lets prices of a flow that starts later move as at this percentage of its rate, or as at the
+    /// rate of its events.
+    pub fn set_price_percent(&mut self, percent: Option<u32>) {
+        self.price_percent = percent;
     }
 
     /// Returns the instruments whose flow has another setting than the default.
@@ -161,7 +170,10 @@ impl EventQueue {
         }
         let setting_of = |instrument| self.instrument_settings.get(&instrument).copied().unwrap_or_default();
         let config = match self.flow_source.config(engine, house_accounts(engine)) {
-            Ok(config) => config.at_rates(setting.rate_percent, setting_of),
+            Ok(config) => {
+                let percent = self.price_percent.unwrap_or(setting.rate_percent);
+                config.at_rates(setting.rate_percent, setting_of).moving_as_at(percent, setting.rate_percent)
+            }
             Err(failure) => {
                 warn!(%failure, "the order flow does not start");
                 return None;

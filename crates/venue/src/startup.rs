@@ -87,10 +87,11 @@ const WARM_UP_REPORT: usize = 1_024;
 
 /// Simulates trading from the venue's present time to `until`, before any client is served.
 ///
-/// The resident flow runs at a lower rate if its own rate would give more than
-/// [`WARM_UP_EVENTS`], and at the rate of `options` afterwards. Every command is journaled, so the
-/// warm-up replays like the rest of the run. `progress` gets the simulated and the whole venue
-/// time, in nanoseconds.
+/// The resident flow has fewer events if its own rate would give more than [`WARM_UP_EVENTS`], and
+/// the rate of `options` afterwards. Prices move as far as at that rate, so that the chart does not
+/// change its character where the warm-up ends. Every command is journaled, so the warm-up replays
+/// like the rest of the run. `progress` gets the simulated and the whole venue time, in
+/// nanoseconds.
 ///
 /// # Errors
 ///
@@ -111,6 +112,7 @@ pub fn warm_up(
     // At least one percent; the rate is never higher than that of the preset.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let percent = (f64::from(options.flow_percent) * (WARM_UP_EVENTS / planned).min(1.0)) as u32;
+    venue.set_flow_price_percent(Some(options.flow_percent));
     set_flow(venue, from, percent.max(1))?;
     let first = venue.last();
     let mut steps = 0_usize;
@@ -125,6 +127,7 @@ pub fn warm_up(
         }
     }
     venue.advance_to(until);
+    venue.set_flow_price_percent(None);
     set_flow(venue, until, options.flow_percent)?;
     info!(commands = venue.last().0 - first.0, seconds, percent = percent.max(1), "simulated the past of a new venue");
     Ok(())

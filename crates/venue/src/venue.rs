@@ -261,6 +261,12 @@ impl Venue {
         self.event_queue.set_instrument_flow((instrument, setting), seq, self.now, engine);
     }
 
+    /// Sets the rate in percent by which prices of the next flow move, if it is not that of its
+    /// events.
+    pub(crate) fn set_flow_price_percent(&mut self, percent: Option<u32>) {
+        self.event_queue.set_price_percent(percent);
+    }
+
     /// Returns the expected long-run rate of the resident order flow, in events per second; zero
     /// if no flow runs.
     pub fn flow_events_per_second(&self) -> f64 {
