@@ -60,6 +60,13 @@ test('only an operator is shown the panel', async () => {
   assert.equal(await operator.locator('text=No operator commands here').count(), 0);
 });
 
+test('the first cards stand side by side', async () => {
+  const tops = () =>
+    Promise.all(['Venue', 'Flow', 'Activity'].map(async (name) => (await panel(name).boundingBox()).y));
+  const [first, ...others] = await tops();
+  assert.deepEqual(others, [first, first]);
+});
+
 test('the state of the venue is what the API says', async () => {
   const status = await api.call('private/pitwire_status', {});
   await until(

@@ -128,6 +128,17 @@ test('the editor shows the radius, refuses an unstable process, and its run foll
   const radius = () => editor.locator('[data-of="radius"]').textContent();
   assert.equal(await radius(), '0.2500');
   await judge(page, 'simulation-editor', Object.keys(SIZES));
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const control of await editor.locator('.sheet :is(input, select, button)').all()) {
+    await control.scrollIntoViewIfNeeded();
+    const seen = await control.evaluate((one) => {
+      const { left, right, top, bottom } = one.getBoundingClientRect();
+      const middle = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+      return left >= 0 && right <= innerWidth && right - left >= 64 && one.contains(middle);
+    });
+    assert.ok(seen, `covered or cut on a phone: ${await control.getAttribute('aria-label')}`);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
   const jump = editor.getByLabel('Kernel 1: jump of take after take');
   await jump.fill('4');
   assert.equal(await radius(), '1.0000');
