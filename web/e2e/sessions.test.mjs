@@ -138,7 +138,7 @@ test('what the call would do is what the API says, in numbers and as two curves'
     const answered = [before.indicative_price, before.indicative_volume, Math.abs(before.imbalance)];
     return answered[0] !== undefined && JSON.stringify(labels) === JSON.stringify(answered);
   }, 'the same price, volume and imbalance');
-  await member.getByRole('tab', { name: 'Auction' }).click();
+  // The call has opened this view by itself.
   await member.waitForSelector('svg circle[data-of="cross"]');
   const paths = await member.$$eval('svg path.buy, svg path.sell', (all) =>
     all.map((path) => path.getAttribute('d')),
@@ -160,6 +160,13 @@ test('the uncross is shown with its price and its amount', async () => {
   const words = text.replaceAll(/\s+/g, ' ').trim();
   assert.ok(words.startsWith('reopening auction uncrossed'), words);
   assert.equal(number(/at ([\d.,]+)/.exec(words)[1]), uncross.price);
+  // The call has ended, so the chart of prices is back, with the price of the uncross.
+  await member.locator(`[data-labels="reopening auction ${uncross.price}"]`).waitFor();
+  const venueOperator = await Api.open(venue, 'demo-operator');
+  const closing = { instrument_name: NAME, price: uncross.price };
+  await venueOperator.call('private/pitwire_closing_price', closing);
+  venueOperator.close();
+  await member.locator(`[data-labels^="close ${uncross.price}, "]`).waitFor();
   await picture(member, 'uncrossed');
 });
 
