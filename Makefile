@@ -37,8 +37,8 @@ help: ## list the verbs
 	@echo "make <verb>"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-run: web/dist/index.html ## build, start the demo venue, print its URLs (options: make run ARGS="--http 127.0.0.1:9000")
-	$(RELEASE)
+run: web/dist/index.html ## build quickly, start the demo venue, print its URLs (options: make run ARGS="--http 127.0.0.1:9000")
+	$(WITH) rust node -- scripts/build-quick
 	@[ -x "$(PITWIRE_BIN)" ] || { echo "make run: there is no $(PITWIRE_BIN); see what was skipped above"; exit 1; }
 	exec "$(PITWIRE_BIN)" up --preset demo $(ARGS)
 
