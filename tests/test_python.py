@@ -3,8 +3,10 @@
 `scripts/build-python` builds and installs it; without it this file is skipped.
 """
 
+import ast
 import contextlib
 import importlib.util
+import inspect
 import json
 import os
 import signal
@@ -332,6 +334,20 @@ def test_arrays_of_other_layouts_and_lengths_are_accepted() -> None:
     assert done.accepted.all() and len(venue.orders(member)) == 10
     for no_lots in (np.array([], dtype=np.int64), []):
         assert len(venue.submit_batch(7, 1, no_lots, price, account=member).order_id) == 0
+
+
+def test_help_prints_what_the_stubs_state() -> None:
+    stubs = ast.parse((TOP / "clients/python/pitwire/_native.pyi").read_text())
+    checked = 0
+    for stub in stubs.body:
+        for item in stub.body if isinstance(stub, ast.ClassDef) and stub.name in ("Market", "Outcome") else []:
+            if isinstance(item, ast.FunctionDef) and item.name != "__new__" and not item.name.startswith("_"):
+                native = getattr(getattr(pitwire._native, stub.name), item.name)
+                assert inspect.getdoc(native) == ast.get_docstring(item), item.name
+                checked += 1
+    assert checked >= 20
+    for name, member in inspect.getmembers(Venue):
+        assert name.startswith("_") or inspect.getdoc(member), name
 
 
 def test_a_closed_venue_refuses_every_call() -> None:

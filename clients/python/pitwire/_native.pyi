@@ -97,7 +97,7 @@ class Market:
     ) -> int:
         """Cancels the live orders of an account, and returns their number."""
     def advance(self, ns: SupportsIndex | None = None, *, flow_commands: SupportsIndex | None = None) -> int:
-        """Moves venue time by `ns` nanoseconds, or until the flow has executed so many commands.
+        """Moves venue time by `ns` nanoseconds, or until the flow has executed `flow_commands`.
 
         Executes what comes due in between and returns the number of commands.
         """

@@ -37,8 +37,13 @@ _MAX_UNITS = 10**30
 class Venue(Market):
     """A venue in this process: an engine, a schedule, and an order flow from a seed.
 
-    `pitwire/_native.pyi` documents the calls that it shares with every market: `submit`, `amend`,
-    `cancel`, `cancel_all`, `advance`, `touch` and the queries.
+    `preset` is "demo", "jse" or "crypto24x7". `flow` is a name that `pitwire flow list` prints, the
+    path of a flow file, or None for a market without order flow. `data` is an empty directory for
+    the journal. `record` keeps up to `max_events` events for `events()`; a row takes 67 bytes.
+    Without `tape_hash` the market is faster and has no tape hash.
+
+    Prices are whole ticks, amounts are whole lots, and times are nanoseconds since 1970. One thread
+    of one process uses it at a time.
     """
 
     _instruments_by_name: dict[str, Instrument] | None = None

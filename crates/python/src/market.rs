@@ -66,6 +66,12 @@ impl Market {
         Ok(Market { running: Exclusive::new(RunningMarket { market, events, max_events }) })
     }
 
+    /// Enters an order at the current time. Without a price it is a market order.
+    ///
+    /// `side` is "buy" or 1, "sell" or -1. `account` is a name or id, by default the first account.
+    /// `tif` is gtc, day, ioc, fok, gtt (with `expires_ns`, venue time), opg, gfa, gfx, atc or cpx;
+    /// by default gtc, and ioc for a market order. `post_only` is "reprice" or "reject".
+    /// `display_lots` makes an iceberg, `stop_ticks` a stop. `label` has at most 64 bytes.
     #[pyo3(
         signature = (instrument, side, lots, price_ticks=None, *, account=None, tif=None, expires_ns=None,
                      post_only=None, display_lots=None, stop_ticks=None, hidden=None, min_execution_lots=None,
@@ -126,6 +132,9 @@ impl Market {
         })
     }
 
+    /// Changes the total lots, with the filled ones, or the price of a live order.
+    ///
+    /// Fewer lots at the same price keep the place in the queue. `account` is by default the owner.
     #[pyo3(signature = (order_id, *, lots=None, price_ticks=None, account=None))]
     fn amend(
         &self,
@@ -154,6 +163,7 @@ impl Market {
         })
     }
 
+    /// Cancels a live order. `account` is by default the owner.
     #[pyo3(signature = (order_id, *, account=None))]
     fn cancel(
         &self,
@@ -171,6 +181,7 @@ impl Market {
         })
     }
 
+    /// Cancels the live orders of an account, and returns their number.
     #[pyo3(signature = (account=None, instrument=None))]
     fn cancel_all(
         &self,
@@ -229,7 +240,9 @@ impl Market {
         })
     }
 
-    /// Moves venue time. `pitwire.Venue.advance` documents it.
+    /// Moves venue time by `ns` nanoseconds, or until the flow has executed `flow_commands`.
+    ///
+    /// Executes what comes due in between and returns the number of commands.
     #[pyo3(signature = (ns=None, *, flow_commands=None))]
     fn advance(
         &self,
@@ -274,7 +287,7 @@ impl Market {
         })
     }
 
-    /// Prices and lots of the best bid and the best ask; 0 for an empty side.
+    /// Returns bid, lots of the bid, ask, lots of the ask; 0 for an empty side. Prices in ticks.
     fn touch(&self, py: Python<'_>, instrument: &Bound<'_, PyAny>) -> PyResult<(i64, u64, i64, u64)> {
         self.running.with(py, |running| {
             let engine = running.market.engine();
@@ -371,7 +384,7 @@ impl Market {
         })
     }
 
-    /// Lots of the position of an account in a perpetual: positive for long, negative for short.
+    /// Returns the position in a perpetual: positive for long, negative for short.
     fn position_lots(
         &self,
         py: Python<'_>,
@@ -400,13 +413,13 @@ impl Market {
         })
     }
 
-    /// Lots ahead of an order in the queue of its price, or None if it is not on a level.
+    /// Returns the lots ahead of an order in its queue, or None if it is not on a level.
     fn queue_ahead_lots(&self, py: Python<'_>, order_id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let order = OrderId(count("order_id", order_id)?);
         self.running.with(py, |running| Ok(running.market.engine().queue_ahead(order).map(|lots| lots.0)))
     }
 
-    /// Session of an instrument, such as "continuous".
+    /// Returns the session, such as "continuous".
     fn session(&self, py: Python<'_>, instrument: &Bound<'_, PyAny>) -> PyResult<&'static str> {
         self.running.with(py, |running| {
             let engine = running.market.engine();
@@ -415,7 +428,7 @@ impl Market {
         })
     }
 
-    /// Price of the last trade in ticks, or None before the first.
+    /// Returns the price of the last trade, or None before the first.
     fn last_price_ticks(&self, py: Python<'_>, instrument: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
         self.running.with(py, |running| {
             let engine = running.market.engine();
@@ -424,26 +437,31 @@ impl Market {
         })
     }
 
+    /// Venue time in nanoseconds since 1970.
     #[getter]
     fn time_ns(&self, py: Python<'_>) -> PyResult<u64> {
         self.running.with(py, |running| Ok(running.market.now().0))
     }
 
+    /// Number of the last command.
     #[getter]
     fn sequence(&self, py: Python<'_>) -> PyResult<u64> {
         self.running.with(py, |running| Ok(running.market.last().0))
     }
 
+    /// Hash of all public output, as `pitwire sim` prints it.
     #[getter]
     fn tape_hash(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.running.with(py, |running| Ok(running.market.tape_hash().map(hex::encode)))
     }
 
+    /// Whether the market can still be used.
     #[getter]
     fn is_open(&self) -> bool {
         self.running.is_open()
     }
 
+    /// Commits the journal, if there is one, and closes the market. May be called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(running) = self.running.take(py)? else { return Ok(()) };
         py.detach(|| running.market.close()).map_err(|failure| failed(py, ErrorType::VenueFailed, failure))

@@ -53,7 +53,7 @@ impl Outcome {
 
 #[pymethods]
 impl Outcome {
-    /// Id of the order.
+    /// Id of the order, also after a refusal.
     #[getter]
     fn order_id(&self) -> u64 {
         self.order_id
@@ -65,7 +65,7 @@ impl Outcome {
         self.effect.reason.is_none()
     }
 
-    /// Reason code of the refusal, or None.
+    /// Reason of the refusal, such as "not_enough_funds", or None.
     #[getter]
     fn reason(&self) -> Option<&'static str> {
         self.effect.reason.map(Reject::name)
@@ -77,7 +77,7 @@ impl Outcome {
         self.effect.filled_lots
     }
 
-    /// Open lots after this command.
+    /// Open lots directly after this command.
     #[getter]
     fn open_lots(&self) -> u64 {
         self.effect.open_lots
