@@ -159,7 +159,8 @@ class Venue(Market):
     def balance(self, account: str | int, currency: str) -> Balance:
         """Returns the balance of an account."""
         total, available, decimals = self._balance(account, currency)
-        return Balance(Decimal(total).scaleb(-decimals), Decimal(available).scaleb(-decimals))
+        # Texts are exact; the operations of Decimal round to 28 digits.
+        return Balance(Decimal(f"{total}e-{decimals}"), Decimal(f"{available}e-{decimals}"))
 
     def orders(self, account: str | int = 0) -> list[OpenOrder]:
         """Returns the live orders of an account, oldest first."""
