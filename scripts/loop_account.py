@@ -109,7 +109,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pitwire-loop-account-") as directory:
         events, p50_us = record(Path(directory), arguments.count)
-    starts = list(begins(events))
+    # The first ones are warm-up, and those behind the last one record market data.
+    starts = list(begins(events))[arguments.count // 10 : arguments.count]
     whole = [found for begin in starts if (found := parts(events, begin))]
     if not whole:
         sys.exit("no loop was found in the trace: is another process using both cores?")
