@@ -58,8 +58,8 @@ test: web/dist/index.html ## everything that CI runs: checks, Rust, page, real c
 	@[ ! -x target/docs-venv/bin/zensical ] || target/docs-venv/bin/python scripts/build_site.py
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
-# What each part of `make test` needs. A part that computes runs beside a part that often waits. Clippy
-# holds Cargo's lock, and one of the Python tests runs Cargo, so they begin after it.
+# What each part of `make test` needs. A part that computes runs beside a part that often waits.
+# Clippy holds Cargo's lock, and one of the Python tests runs Cargo, so they begin after it.
 ifdef SIDE_BY_SIDE
 test-page: test-binary
 test-programs test-lab: test-binary test-tools
