@@ -219,6 +219,11 @@ impl Connection {
         self.input.is_busy()
     }
 
+    /// Says whether it is busy, or its payer sends slow requests, perhaps over many connections.
+    pub fn comes_last(&self) -> bool {
+        self.is_busy() || self.outbox.meter.is_slow()
+    }
+
     /// Makes everything that waits leave in the next turn.
     pub fn hold_back(&mut self) {
         // It waits in the outbox or with the application, and the next turn counts anew.
@@ -245,7 +250,7 @@ impl Connection {
 
     /// Says whether something was acted on in this turn and nothing is left over.
     pub fn is_done_with_little(&self) -> bool {
-        self.share.frames > 0 && !self.is_busy()
+        self.share.frames > 0 && !self.comes_last()
     }
 
     /// Says whether there is more to act on in this turn, without reading.
@@ -415,6 +420,7 @@ impl Connection {
         }
         self.share.frames += frames;
         self.input.note_acted_on(frames, spent_ns);
+        self.outbox.meter.note_requests(spent_ns >= SHARE_NS);
         if turn.notices.is_ending(self.id) || self.is_gone() {
             self.input.backlog = Backlog::None;
             return bytes.len();

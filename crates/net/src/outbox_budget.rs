@@ -1,7 +1,8 @@
 //! How many unread bytes the outboxes may hold: those of one payer, and those of all connections.
 //!
 //! Does        counts the bytes of every outbox against its payer and against the server. The
-//!             application names the payer of a connection, such as an account.
+//!             application names the payer of a connection, such as an account. Remembers which
+//!             payers have sent slow requests.
 //! Holds       1. one outbox counts at most [`COUNTED_BYTES`], so that one large answer does not
 //!                stop the other connections of its payer;
 //!             2. an outbox that is dropped counts nothing any more.
@@ -9,12 +10,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use crate::limits::Limits;
 
 /// Most bytes of one outbox that count.
 const COUNTED_BYTES: usize = 1024 * 1024;
+/// Calls of [`OutboxBudget::forget_payers`] after which a slow request of a payer is forgotten.
+const SLOW_SWEEPS: u8 = 2;
 
 /// Bytes that wait in some outboxes.
 #[derive(Clone, Debug, Default)]
@@ -31,11 +34,19 @@ impl ByteCount {
     }
 }
 
+/// What the connections of a payer share.
+#[derive(Clone, Debug, Default)]
+struct Payer {
+    count: ByteCount,
+    /// Above zero for a while after a slow request.
+    slow_sweeps: Arc<AtomicU8>,
+}
+
 /// The counts of one server.
 #[derive(Debug)]
 pub(crate) struct OutboxBudget {
     all: ByteCount,
-    payers: BTreeMap<u64, ByteCount>,
+    payers: BTreeMap<u64, Payer>,
     max_bytes: usize,
     max_payer_bytes: usize,
     /// A payer has got below its limit since the last look.
@@ -46,7 +57,7 @@ pub(crate) struct OutboxBudget {
 #[derive(Debug)]
 pub(crate) struct OutboxMeter {
     all: ByteCount,
-    payer: Option<ByteCount>,
+    payer: Option<Payer>,
     max_payer_bytes: usize,
     counted: usize,
     has_freed: Arc<AtomicBool>,
@@ -77,11 +88,11 @@ impl OutboxBudget {
 
     /// Counts an outbox against `payer` from here on.
     pub fn charge(&mut self, meter: &mut OutboxMeter, payer: u64) {
-        let count = self.payers.entry(payer).or_default();
-        if let Some(before) = meter.payer.replace(count.clone()) {
-            before.replace(meter.counted, 0);
+        let payer = self.payers.entry(payer).or_default();
+        if let Some(before) = meter.payer.replace(payer.clone()) {
+            before.count.replace(meter.counted, 0);
         }
-        count.replace(0, meter.counted);
+        payer.count.replace(0, meter.counted);
     }
 
     /// Returns how many bytes have to go until the server is well within its limit: none, as long
@@ -96,9 +107,13 @@ impl OutboxBudget {
         self.has_freed.swap(false, Ordering::Relaxed)
     }
 
-    /// Forgets payers without connections.
+    /// Forgets payers without connections, and slow requests of the others after a while.
     pub fn forget_payers(&mut self) {
-        self.payers.retain(|_, count| Arc::strong_count(&count.0) > 1);
+        self.payers.retain(|_, payer| {
+            let sweeps = payer.slow_sweeps.load(Ordering::Relaxed);
+            payer.slow_sweeps.store(sweeps.saturating_sub(1), Ordering::Relaxed);
+            Arc::strong_count(&payer.count.0) > 1
+        });
     }
 }
 
@@ -112,9 +127,9 @@ impl OutboxMeter {
         self.counted = after;
         self.all.replace(before, after);
         if let Some(payer) = &self.payer {
-            let was_over = payer.bytes() >= self.max_payer_bytes;
-            payer.replace(before, after);
-            if was_over && payer.bytes() < self.max_payer_bytes.saturating_mul(2) {
+            let was_over = payer.count.bytes() >= self.max_payer_bytes;
+            payer.count.replace(before, after);
+            if was_over && payer.count.bytes() < self.max_payer_bytes.saturating_mul(2) {
                 self.has_freed.store(true, Ordering::Relaxed);
             }
         }
@@ -129,7 +144,19 @@ impl OutboxMeter {
     /// use up to twice the limit, because another connection of the payer is the slow one.
     pub fn has_room(&self) -> bool {
         let factor = if self.counted == 0 { 2 } else { 1 };
-        self.payer.as_ref().is_none_or(|payer| payer.bytes() < self.max_payer_bytes.saturating_mul(factor))
+        self.payer.as_ref().is_none_or(|payer| payer.count.bytes() < self.max_payer_bytes.saturating_mul(factor))
+    }
+
+    /// Notes whether requests of the payer have taken much time.
+    pub fn note_requests(&self, are_slow: bool) {
+        if let Some(payer) = self.payer.as_ref().filter(|_| are_slow) {
+            payer.slow_sweeps.store(SLOW_SWEEPS, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the payer has sent a slow request, over any connection, in the last seconds.
+    pub fn is_slow(&self) -> bool {
+        self.payer.as_ref().is_some_and(|payer| payer.slow_sweeps.load(Ordering::Relaxed) > 0)
     }
 }
 

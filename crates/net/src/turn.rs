@@ -5,7 +5,8 @@
 //!             2. a connection that asks a lot is put off for one turn, never for two in a row;
 //!             3. the loop looks for new input every few requests of a flood, and before it writes
 //!                the answers to one: a connection that has asked meanwhile comes next;
-//!             4. connections that ask equally much take turns.
+//!             4. connections that ask equally much take turns. Those of a payer with slow requests
+//!                count as busy, all of them.
 //! Costs       a reading of the clock for each connection served; beside a flood, a look at the
 //!             sockets every few requests.
 //! Start at    [`TurnScheduler::serve_each`].
@@ -48,11 +49,11 @@ impl<A: Application> TurnScheduler<'_, '_, A> {
         !(light.is_over || busy.is_over)
     }
 
-    fn serve_listed(&mut self, is_busy: bool) -> PassOutcome {
+    fn serve_listed(&mut self, comes_last: bool) -> PassOutcome {
         let mut served_light = false;
         for at in &self.table.listed {
             let Some(connection) = self.table.connections.get_mut(*at) else { continue };
-            let is_next = connection.is_busy() == is_busy && connection.list_state != ListState::Served;
+            let is_next = connection.comes_last() == comes_last && connection.list_state != ListState::Served;
             // A connection that only waits to be written to uses no time of the turn.
             if !is_next || !connection.can_act() || self.turn.notices.is_ending(connection.id) {
                 continue;

@@ -249,6 +249,30 @@ fn new_input_counts_after_a_slow_request_and_not_in_a_flood() {
     assert!(!two.table.connections[0].may_ask());
 }
 
+/// A member whose requests are slow opens many connections. Each asks once.
+#[test]
+fn connections_of_a_payer_with_slow_requests_come_last() {
+    let mut two = TwoPeers::new();
+    let (mut other, _peer) = two.bench.pair(2);
+    two.bench.budget.charge(two.table.connections[0].meter(), 7);
+    two.bench.budget.charge(other.meter(), 7);
+    two.bench.app.works_ns = SHARE_NS;
+    two.send(0, 1);
+    assert_eq!(two.turn(u64::MAX), [0]);
+    assert!(other.comes_last() && !other.is_busy());
+    two.bench.app.works_ns = 0;
+    two.send(0, 1);
+    assert_eq!(two.turn(u64::MAX), [0], "its own next request is quick");
+    two.send(0, 1);
+    two.send(1, 1);
+    assert_eq!(two.turn(0)[0], 1, "the first of the turn");
+    for _ in 0..2 {
+        assert!(other.comes_last());
+        two.bench.budget.forget_payers();
+    }
+    assert!(!other.comes_last());
+}
+
 #[test]
 fn a_connection_that_waits_to_be_written_to_delays_no_request() {
     let mut two = TwoPeers::new();
