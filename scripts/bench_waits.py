@@ -127,6 +127,18 @@ def ask_and_do_not_read(target: Target, *, only_listens: bool = False) -> None:
     time.sleep(3600)
 
 
+def ask_at_once(target: Target) -> None:
+    """No connection asks much. All of them ask at the same time."""
+    members = [connect(target) for _ in range(500)]
+    request = frame("private/get_open_orders_by_label", BY_LABEL)
+    while True:
+        for member in members:
+            member.socket.sendall(request)
+        for member in members:
+            answer(member)
+        time.sleep(0.5)
+
+
 def cancel_all(member: Member) -> None:
     call(member, "private/cancel_all")
 
@@ -235,6 +247,7 @@ CASES = [
         lambda to: flood(to, 40, frame("private/get_open_orders_by_label", BY_LABEL) * 50),
         ORDERS,
     ),
+    Case("asks for them over 500 connections, once each at the same time, again and again", ask_at_once, ORDERS),
     Case(
         "edits by a label that none has, over 8 connections",
         lambda to: flood(to, 8, frame("private/edit_by_label", EDIT) * 50),
