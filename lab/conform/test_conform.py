@@ -113,6 +113,16 @@ def test_the_folder_of_the_tutorial_passes(tmp_path: Path) -> None:
     assert not failures(results)
 
 
+def test_the_tutorial_names_a_folder_to_copy_for_each_language() -> None:
+    page = (CONNECTORS.parents[1] / "docs" / "lab-connectors.md").read_text()
+    rows = page.partition("| language | copy | write |")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    folders = {language: folder.strip("`") for language, folder, _ in cells}
+    assert folders.keys() == {Connector.load(CONNECTORS / name).language for name in NAMES}
+    for language, folder in folders.items():
+        assert Connector.load(CONNECTORS / folder).language == language
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
