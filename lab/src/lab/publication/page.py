@@ -34,7 +34,9 @@ def write(results: Results, results_folder: Path, folder: Path, name: str, title
         "message was due. The unit is the run, and runs are paired by block."
     )
     for result in sections:
-        lines += ["", f"Test {result.test.name}, {load_of(result)}:", "", *claim_lines(claims_of(result))]
+        start = "from " if result.test.find_limit else ""
+        lines += ["", *wrapped(f"Test {result.test.name}, {start}{load_of(result)}:"), ""]
+        lines += claim_lines(claims_of(result))
     for result in sections:
         lines += ["", *section(result, results_folder, own)]
     lines += ["", *remarks(results), "", "## Limits", ""]
@@ -211,7 +213,7 @@ def own_claims(result: TestResult, measure: Measure) -> list[Claim]:
             Claim(
                 f"The {NAMES[measure.id]} of {OURS} cannot be separated from that of "
                 f"{listed([d.publisher for d in rest])}: neither different nor equivalent within ±{margin} µs.",
-                f"the same tests; the shifts are {signed_span(rest, measure)}",
+                f"the same tests; shifts of {signed_span(rest, measure)}",
             )
         )
     return claims
