@@ -15,7 +15,7 @@ from lab.process import RunError
 from lab.publication import publishers
 from lab.publication.check import check
 from lab.publication.publishers import Publisher, PublisherDescription
-from lab.publication.server import Server
+from lab.publication.server import Queue, Server
 from lab.publication.workload import Workload, measure
 
 PROGRAM = Path(__file__).parent / "programs" / "publisher.py"
@@ -116,6 +116,11 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_queue_has_messages_when_it_is_ready(tmp_path: Path) -> None:
+    with Queue(tmp_path, rate=50, size_bytes=190):
+        assert (tmp_path / "feeder.out").read_text() == "feeding\n"
 
 
 def test_a_queue_delivers_every_message_in_order(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Fills a NATS subject at a fixed rate: `python -m lab.publication.feeder URL SUBJECT RATE BYTES`.
 
 A message is `{"seq":N,"ts_ns":T,"pad":"x…"}`. T is the time at which it was due, in nanoseconds
-since 1970.
+since 1970. The line `feeding` on standard output says that the server has the first message.
 """
 
 import asyncio
@@ -27,6 +27,9 @@ async def feed(url: str, subject: str, rate: float, size_bytes: int) -> None:
             await asyncio.sleep(wait_ns / 1e9)
         sequence += 1
         await connection.publish(subject, message(sequence, due_ns, size_bytes))
+        if sequence == 1:
+            await connection.flush()
+            print("feeding", flush=True)
 
 
 if __name__ == "__main__":

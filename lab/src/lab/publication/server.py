@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -241,10 +241,12 @@ class Queue:
             ports.mkdir(exist_ok=True)
             program = Path(sys.executable).parent / "nats-server"
             arguments = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(ports)]
-            server = self._start([str(program), *arguments], "nats-server.log")
-            self.url = self._url(server, ports)
-            feeder = [sys.executable, "-m", "lab.publication.feeder", self.url, self.SUBJECT]
-            self._start([*feeder, str(self.rate), str(self.size_bytes)], "feeder.log")
+            server = self._start([str(program), *arguments], "nats-server")
+            self.url = self._wait(server, "nats-server", lambda: read_url(ports))
+            command = [sys.executable, "-m", "lab.publication.feeder", self.url, self.SUBJECT]
+            feeder = self._start([*command, str(self.rate), str(self.size_bytes)], "feeder")
+            # A publisher that starts faster than the feeder would be measured without messages.
+            self._wait(feeder, "feeder", lambda: (self.folder / "feeder.out").read_text())
         except BaseException:
             self._stack.close()
             raise
@@ -253,25 +255,30 @@ class Queue:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _start(self, command: list[str], log: str) -> subprocess.Popen:
-        with (self.folder / log).open("w") as errors:
+    def _start(self, command: list[str], name: str) -> subprocess.Popen:
+        """Starts a program of the queue. Its output goes to NAME.out and NAME.log."""
+        with (self.folder / f"{name}.out").open("w") as output, (self.folder / f"{name}.log").open("w") as errors:
             process = spawn(
-                command,
-                cores=sorted(os.sched_getaffinity(0)),
-                folder=self.folder,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
+                command, cores=sorted(os.sched_getaffinity(0)), folder=self.folder, stdout=output, stderr=errors
             )
         self._stack.callback(end, process)
         return process
 
-    def _url(self, server: subprocess.Popen, ports: Path) -> str:
+    def _wait(self, process: subprocess.Popen, name: str, read: Callable[[], str]) -> str:
+        """Waits until `read` returns a text, and returns it."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            for path in ports.glob("*.ports"):
-                with contextlib.suppress(ValueError, LookupError):
-                    return json.loads(path.read_text())["nats"][0]
-            if server.poll() is not None:
-                raise RunError(f"nats-server {describe_exit(server.returncode)}; see {self.folder}/nats-server.log")
+            if found := read():
+                return found
+            if process.poll() is not None:
+                raise RunError(f"{name} {describe_exit(process.returncode)}; see {self.folder}/{name}.log")
             time.sleep(0.01)
-        raise RunError(f"nats-server was not ready within {START_TIMEOUT_S:g} s")
+        raise RunError(f"{name} was not ready within {START_TIMEOUT_S:g} s; see {self.folder}/{name}.log")
+
+
+def read_url(ports: Path) -> str:
+    """URL in the file that nats-server writes when it is ready, or ""."""
+    for path in ports.glob("*.ports"):
+        with contextlib.suppress(OSError, ValueError, LookupError):
+            return json.loads(path.read_text())["nats"][0]
+    return ""
