@@ -322,9 +322,10 @@ def holders(venue: Venue) -> set[str]:
 @pytest.mark.attack("full disk under a new account, and under one that is closed")
 def test_account_and_its_credential_are_made_together_or_not_at_all(tmp_path: Path) -> None:
     """The journal has room in a segment that was prepared. The credentials need a new file."""
-    with small_disk(tmp_path / "small", 70) as disk:
-        with Venue(disk / "data", [*FLOW, "--key-file", str(tmp_path / "vault.key")]) as venue:
-            operator, filler = Http(venue.address, OPERATOR), disk / "filler"
+    # The disk has the data directory only, so a start can write its ready file.
+    with small_disk(tmp_path / "data", 70) as data:
+        with Venue(data, [*FLOW, "--key-file", str(tmp_path / "vault.key")]) as venue:
+            operator, filler = Http(venue.address, OPERATOR), data / "filler"
             operator.result("private/pitwire_create_account", {"name": "bob"})
             with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
                 while True:
@@ -345,7 +346,7 @@ def test_account_and_its_credential_are_made_together_or_not_at_all(tmp_path: Pa
             assert Http(venue.address, login).result("private/get_open_orders") == []
             assert "bob" not in holders(venue)
             assert venue.stop() == 0
-        verify(disk / "data")
+        verify(data)
 
 
 # System calls that make changes durable, and those that prepare them or answer a client.
