@@ -420,7 +420,9 @@ impl Connection {
         }
         self.share.frames += frames;
         self.input.note_acted_on(frames, spent_ns);
-        self.outbox.meter.note_requests(spent_ns >= SHARE_NS);
+        if spent_ns >= SHARE_NS {
+            self.outbox.meter.note_slow_request();
+        }
         if turn.notices.is_ending(self.id) || self.is_gone() {
             self.input.backlog = Backlog::None;
             return bytes.len();

@@ -147,9 +147,9 @@ impl OutboxMeter {
         self.payer.as_ref().is_none_or(|payer| payer.count.bytes() < self.max_payer_bytes.saturating_mul(factor))
     }
 
-    /// Notes whether requests of the payer have taken much time.
-    pub fn note_requests(&self, are_slow: bool) {
-        if let Some(payer) = self.payer.as_ref().filter(|_| are_slow) {
+    /// Notes that a request of the payer has taken much time.
+    pub fn note_slow_request(&self) {
+        if let Some(payer) = &self.payer {
             payer.slow_sweeps.store(SLOW_SWEEPS, Ordering::Relaxed);
         }
     }
