@@ -85,7 +85,6 @@ class Hawkes:
 
 BUSY = ("--threads", "busy-loop")
 SPIN = ("--threads", "spin-loop")
-SHARED = ("--one-connection",)
 FOUR = ("--connections", "4", "--threads")
 POOL = ("pool", "--workers", "2")
 
@@ -101,7 +100,6 @@ LOOPS = [
     Loop("closed, busy loop", 10_000, 90, BUSY, trades=True, updates=400_000),
     Loop("closed, event loop", 100_000, 90, trades=True, updates=400_000),
     Loop("closed, spin loop", 10_000, 15, SPIN, trades=True),
-    Loop("closed, spin loop, one connection", 10_000, 15, (*SPIN, *SHARED), trades=True),
     Loop("closed, per-connection", 10_000, 15, ("--threads", "per-connection"), trades=True),
     Loop("closed, pool", 10_000, 15, ("--threads", *POOL), trades=True),
     Loop("open 5,000/s, busy loop", 10_000, 90, (*at(5000), *BUSY), trades=True),
@@ -120,11 +118,9 @@ HAWKES = [
     Hawkes("paper", "pairs", 10_000, 60),
     Hawkes("paper", "pairs", 10_000, 90, BUSY, suffix=", busy loop"),
     Hawkes("paper", "pairs", 10_000, 60, SPIN, suffix=", spin loop"),
-    Hawkes("paper", "pairs", 10_000, 60, (*SPIN, *SHARED), suffix=", spin loop, one connection"),
     Hawkes("paper", "million", 1_000_000, 180),
     Hawkes("paper", "one-stock", 30_000, 80),
     Hawkes("pipelined", "pairs", 20_000, 40, at(50_000)),
-    Hawkes("pipelined", "pairs", 20_000, 40, (*at(50_000), *SHARED), suffix=", one connection"),
     Hawkes("pipelined", "pairs", 5_000, 20, at(10_000), suffix=", 10,000/s"),
     Hawkes("pipelined", "million", 200_000, 20, at(50_000)),
     Hawkes("pipelined", "one-stock", 10_000, 40, at(50_000)),

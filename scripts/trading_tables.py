@@ -68,12 +68,6 @@ PROPOSALS = [
         )
         for what in (ORDER, "trading loop")
     ),
-    (
-        "one connection instead of one for orders and one for data",
-        "closed loop, trading loop",
-        ("closed, spin loop", "trading loop"),
-        ("closed, spin loop, one connection", "trading loop"),
-    ),
 ]
 
 
@@ -216,8 +210,7 @@ def hawkes_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
         if not report.get("rows"):
             continue
         rate = f"{report['rate_per_s']:,} orders/s, " if report["rate_per_s"] else ""
-        shared = "one connection, " if report.get("one_connection") else ""
-        threads = "" if case.mode == "inprocess" else f"threads {report['threads']}, {shared}"
+        threads = "" if case.mode == "inprocess" else f"threads {report['threads']}, "
         yield f"Mode `{case.mode}`, `{case.scenario}`: {rate}{threads}journal on {report['durability']}. µs.\n"
         beside = machines if case.scenario == "pairs" else []
         if beside:

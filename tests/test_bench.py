@@ -73,7 +73,7 @@ MEASUREMENTS = [
     [
         ["--threads", "event-loop"],
         ["--threads", "busy-loop"],
-        ["--threads", "spin-loop", "--one-connection"],
+        ["--threads", "spin-loop"],
         ["--threads", "per-connection", "--connections", "2"],
         ["--threads", "pool", "--connections", "3", "--rate", "500"],
     ],

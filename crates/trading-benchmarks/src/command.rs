@@ -101,9 +101,6 @@ struct ConnectionArguments {
     /// Threads of --threads pool.
     #[arg(long, value_name = "N", default_value = "2")]
     workers: NonZeroUsize,
-    /// Use one connection for orders and market data, instead of one for each.
-    #[arg(long)]
-    one_connection: bool,
 }
 
 #[derive(Args)]
@@ -225,7 +222,6 @@ impl LoopArguments {
             price: self.price,
             threads: self.client.threads,
             workers: self.client.workers.get(),
-            one_connection: self.client.one_connection,
             connections: self.connections,
             pacing: self.rate.map_or(Pacing::Closed, |rate| Pacing::Open { rate }),
             count: self.count,
@@ -255,7 +251,6 @@ impl HawkesArguments {
             group: self.group.get(),
             threads: self.client.threads,
             workers: self.client.workers.get(),
-            one_connection: self.client.one_connection,
             program: std::env::current_exe()?,
             durability: if self.durable { "disk" } else { "memory" },
             data: self.data.unwrap_or_else(temporary),

@@ -41,8 +41,6 @@ pub struct HawkesBenchmark {
     pub group: usize,
     pub threads: ThreadModel,
     pub workers: usize,
-    /// Each client has one connection for orders and market data, instead of one for each.
-    pub one_connection: bool,
     /// Program that starts the venue with `up`.
     pub program: PathBuf,
     /// `disk` or `memory`.
@@ -80,7 +78,6 @@ impl HawkesBenchmark {
             rate: self.rate,
             durability: self.durability,
             threads: self.threads.name(),
-            one_connection: self.one_connection,
             rows,
         })
     }
@@ -92,8 +89,7 @@ impl HawkesBenchmark {
         let venue = VenueProcess::start(&self.program, self.durability, &self.data)?;
         let threads = ClientThreads::new(self.threads, self.workers)?;
         let rate = (self.mode == HawkesMode::Pipelined).then_some(self.rate);
-        let (one_connection, progress) = (self.one_connection, Arc::clone(&self.progress));
-        let load = WireLoad { plan, seed: self.seed, rate, one_connection, progress };
+        let load = WireLoad { plan, seed: self.seed, rate, progress: Arc::clone(&self.progress) };
         threads.run(load.run(&threads, venue.url()))
     }
 }

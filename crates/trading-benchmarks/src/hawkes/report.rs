@@ -25,7 +25,6 @@ pub struct HawkesReport {
     pub rate: NonZeroU64,
     pub durability: &'static str,
     pub threads: &'static str,
-    pub one_connection: bool,
     pub rows: Vec<HawkesRow>,
 }
 
@@ -41,8 +40,7 @@ const FIGURES_TITLE: &str =
 
 impl HawkesReport {
     fn title(&self) -> String {
-        let shared = if self.one_connection { ", one connection" } else { "" };
-        let wire = format!("venue with durability {}, threads: {}{shared}", self.durability, self.threads);
+        let wire = format!("venue with durability {}, threads: {}", self.durability, self.threads);
         let venue = match self.mode {
             HawkesMode::Paper => wire,
             HawkesMode::Pipelined => format!("{} orders/s, {wire}", self.rate),
@@ -106,7 +104,7 @@ impl HawkesReport {
         json!({
             "mode": self.mode.name(), "scenario": self.scenario.name(), "seed": self.seed, "rate_per_s": rate,
             "durability": if self.mode == HawkesMode::Inprocess { "disk" } else { self.durability },
-            "threads": self.threads, "one_connection": self.one_connection, "rows": rows.collect::<Vec<_>>(),
+            "threads": self.threads, "rows": rows.collect::<Vec<_>>(),
             "published_on_other_hardware": {
                 "table_5": table_5.collect::<Vec<_>>(), "figures_4_and_5": figures.collect::<Vec<_>>(),
             },

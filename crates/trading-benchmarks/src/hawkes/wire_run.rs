@@ -34,8 +34,6 @@ pub struct WireLoad {
     pub seed: u64,
     /// Orders per second over all clients. Without it each client waits for its market data.
     pub rate: Option<NonZeroU64>,
-    /// A client has one connection for orders and market data, instead of one for each.
-    pub one_connection: bool,
     /// Counts orders.
     pub progress: Arc<BenchProgress>,
 }
@@ -88,7 +86,7 @@ impl WireLoad {
             let credentials = create_account(&operator, &format!("client-{number}"), &stock).await?;
             let settings = settings(url, credentials);
             let orders = threads.open(settings.clone()).await?;
-            let data = if self.one_connection { orders.clone() } else { threads.open(settings).await? };
+            let data = threads.open(settings).await?;
             let instrument = format!("{stock}_ZAR");
             let book = BookSubscription::open(&data, &format!("book.{instrument}.raw")).await?;
             let flow = PaperClient::new(&Kernel::published(ParameterSet::AsLoaded), self.seed, number as u64)

@@ -55,9 +55,6 @@ pub struct LoopBenchmark {
     pub workers: usize,
     /// Connections for orders.
     pub connections: NonZeroUsize,
-    /// The first connection for orders has the market data of the trading loop, too. Otherwise it
-    /// has a connection apart.
-    pub one_connection: bool,
     pub pacing: Pacing,
     /// Operations of each measurement over all rounds.
     pub count: u64,
@@ -137,10 +134,7 @@ impl LoopBenchmark {
         }
         if let (true, Some(maker)) = (has_login, &self.maker) {
             let maker = Settings { credentials: Some(maker.clone()), ..self.settings.clone() };
-            let data = match pool.connections().next().filter(|_| self.one_connection) {
-                Some(shared) => shared.clone(),
-                None => threads.open(self.settings.clone()).await?,
-            };
+            let data = threads.open(self.settings.clone()).await?;
             let mut trips = RoundTrip::open(&data, maker, Arc::clone(&pool), &market).await?;
             measurements.push(self.round_trips(&mut trips, echo).await?.finish("trading loop"));
         } else if has_login {
@@ -174,7 +168,6 @@ impl LoopBenchmark {
             instrument: self.instrument.clone(),
             threads: self.threads.name(),
             connections: self.connections.get(),
-            one_connection: self.one_connection,
             pacing: self.pacing,
             measurements,
             left_out,

@@ -28,8 +28,6 @@ pub struct LoopReport {
     pub instrument: String,
     pub threads: &'static str,
     pub connections: usize,
-    /// The first connection for orders had the market data of the trading loop, too.
-    pub one_connection: bool,
     pub pacing: Pacing,
     pub measurements: Vec<Measurement>,
     /// Measurements that were left out, with the reason.
@@ -72,8 +70,8 @@ impl LoopReport {
         json!({
             "url": self.url, "instrument": self.instrument, "loop": self.pacing.name(), "rate_per_s": rate,
             "threads": self.threads, "connections": self.connections,
-            "one_connection": self.one_connection, "updates_per_s": self.updates_per_second.map(f64::round),
-            "measurements": measurements, "left_out": self.left_out,
+            "updates_per_s": self.updates_per_second.map(f64::round), "measurements": measurements,
+            "left_out": self.left_out,
         })
     }
 
@@ -84,9 +82,8 @@ impl LoopReport {
             Pacing::Open { rate } => format!(", {rate} a second"),
         };
         let LoopReport { url, instrument, threads, connections, .. } = self;
-        let shared = if self.one_connection { ", one of them with market data" } else { "" };
         let mut text = format!(
-            "{url}, {instrument}, {} loop{rate}, threads: {threads}, connections for orders: {connections}{shared}\n\n",
+            "{url}, {instrument}, {} loop{rate}, threads: {threads}, connections for orders: {connections}\n\n",
             self.pacing.name()
         );
         let names: Vec<String> = self.measurements.iter().map(|one| format!("  tcp, {}", one.sizes_text())).collect();
