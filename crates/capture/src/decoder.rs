@@ -163,7 +163,7 @@ impl Decoder<'_> {
         let OpenedPacket { source, destination, .. } = *opened;
         let packet = PacketFacts { at_ns, source, destination };
         self.counts.cut += u64::from(opened.is_cut);
-        match opened.transport {
+        match opened.content {
             PacketContent::Datagram(_) if opened.is_cut => {}
             PacketContent::Datagram(bytes) => self.take_datagram(packet, bytes),
             PacketContent::Segment { sequence, is_first, bytes } => {

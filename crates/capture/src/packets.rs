@@ -19,7 +19,7 @@ pub(crate) enum PacketContent<'a> {
 pub(crate) struct OpenedPacket<'a> {
     pub source: SocketAddr,
     pub destination: SocketAddr,
-    pub transport: PacketContent<'a>,
+    pub content: PacketContent<'a>,
     /// Whether the capture has only the first bytes of the datagram or segment.
     pub is_cut: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) enum SkipReason {
     /// Another protocol, or another link type.
     Foreign,
     Fragment,
-    /// The capture ends within the headers.
+    /// The captured bytes end within the headers.
     Cut,
 }
 
@@ -56,10 +56,10 @@ pub(crate) fn open<'a>(packet: &CapturedPacket<'a>) -> Result<OpenedPacket<'a>, 
     if payload.fragmented {
         return Err(SkipReason::Fragment);
     }
-    let (ports, transport, is_short) = match sliced.transport {
+    let (ports, content, is_short) = match sliced.transport {
         Some(TransportSlice::Udp(udp)) => {
             let ports = (udp.source_port(), udp.destination_port());
-            // A length of 0 or beyond the packet is that of the slice.
+            // The parser uses the length of the slice if the header's is 0 or beyond the packet.
             let is_short = udp.payload_len_source() == LenSource::Slice && udp.length() > 0;
             (ports, PacketContent::Datagram(udp.payload()), is_short)
         }
@@ -73,7 +73,7 @@ pub(crate) fn open<'a>(packet: &CapturedPacket<'a>) -> Result<OpenedPacket<'a>, 
     Ok(OpenedPacket {
         source: (source, ports.0).into(),
         destination: (destination, ports.1).into(),
-        transport,
+        content,
         is_cut: payload.incomplete || is_short,
     })
 }
