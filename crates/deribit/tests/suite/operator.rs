@@ -1,9 +1,9 @@
-//! Methods for operators, and their refusal to everyone else.
+//! Operator methods, which members may not call.
 
 use crate::common::World;
 use pitwire_deribit::{Credential, CredentialStore, Session};
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
@@ -24,8 +24,9 @@ fn operator_methods_are_refused_to_members() {
     let commands = world.venue.commands;
     let methods: Vec<_> = pitwire_deribit::method_names().filter(|name| name.starts_with("private/pitwire_")).collect();
     assert!(methods.len() > 15);
-    // These are open to members: a clock that tests advance, explanations of own orders, trade
-    // reports. The venue itself decides about simulations.
+    // Members may advance the clock of a test venue, ask for an explanation of an order that they
+    // entered, and use trade reports. Simulations are left out: the venue decides which members may
+    // run them.
     let members = ["advance", "explain", "report_trade", "confirm_report", "decline_report", "get_reports"];
     let members = members.map(|name| format!("private/pitwire_{name}"));
     let is_open = |method: &str| method.contains("_simulation") || members.iter().any(|name| name == method);
@@ -36,8 +37,8 @@ fn operator_methods_are_refused_to_members() {
     assert_eq!(world.venue.commands, commands, "nothing reached the venue");
 }
 
-/// A member asks about its own order, an operator about any. A venue without a journal on disk has
-/// no answer.
+/// A member may ask about its own orders, an operator about any. This venue has no journal on disk,
+/// so it refuses their requests with another code.
 #[test]
 fn an_order_is_explained_to_its_owner_and_to_operators() {
     let mut world = World::new();
@@ -47,7 +48,7 @@ fn an_order_is_explained_to_its_owner_and_to_operators() {
         let answer = world.call(session, "private/pitwire_explain", json!({"order_id": id}));
         answer.code()
     };
-    assert_eq!([code(&mut alice), code(&mut operator)], [-32602, -32602], "asked, and there is no log");
+    assert_eq!([code(&mut alice), code(&mut operator)], [-32602, -32602], "allowed, but there is no log");
     assert_eq!(code(&mut bob), 10004, "not his order");
     assert_eq!(code(&mut Session::new()), 10000);
 }
@@ -59,7 +60,7 @@ fn halt_blocks_entries_and_allows_cancels() {
     let id = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
     world.ok(&mut operator, "private/pitwire_halt", json!({"instrument_name": "NPN_ZAR"}));
     assert_eq!(buys(&mut world, &mut alice, "NPN_ZAR", 1.0, 3000.0), 10012);
-    assert_eq!(buys(&mut world, &mut alice, "AGL_ZAR", 1.0, 500.0), 0, "others trade on");
+    assert_eq!(buys(&mut world, &mut alice, "AGL_ZAR", 1.0, 500.0), 0, "other instruments trade on");
     world.ok(&mut alice, "private/cancel", json!({"order_id": id}));
     world.ok(&mut operator, "private/pitwire_resume", json!({"instrument_name": "NPN_ZAR"}));
     assert_eq!(buys(&mut world, &mut alice, "NPN_ZAR", 1.0, 3000.0), 0);
@@ -104,28 +105,39 @@ fn operator_creates_limits_and_deletes_instrument() {
 
 /// A credential store that a test can inspect and break.
 #[derive(Clone, Default)]
-struct StoredNames(Rc<RefCell<Vec<String>>>, Rc<RefCell<bool>>);
+struct TestStore {
+    /// Client ids of the stored credentials.
+    client_ids: Rc<RefCell<Vec<String>>>,
+    /// A test sets it, so that changes fail.
+    is_full: Rc<Cell<bool>>,
+}
 
-impl CredentialStore for StoredNames {
+impl CredentialStore for TestStore {
     fn keep(&mut self, credentials: &[Credential], _: &BTreeSet<String>) -> io::Result<()> {
-        if *self.1.borrow() {
+        if self.is_full.get() {
             return Err(io::Error::other("the disk is full"));
         }
-        *self.0.borrow_mut() = credentials.iter().map(|credential| credential.client_id.clone()).collect();
+        *self.client_ids.borrow_mut() = credentials.iter().map(|credential| credential.client_id.clone()).collect();
         Ok(())
     }
 }
 
+/// Returns a world, and the credential store that its dispatcher uses.
+fn world_with_credential_store() -> (World, TestStore) {
+    let store = TestStore::default();
+    let mut world = World::new();
+    world.dispatcher = world.dispatcher.with_credential_store(Box::new(store.clone()));
+    (world, store)
+}
+
 #[test]
 fn operator_creates_funds_limits_and_deletes_account() {
-    let kept = StoredNames::default();
-    let mut world = World::new();
-    world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
+    let (mut world, store) = world_with_credential_store();
     let mut operator = world.login("operator");
     let made = world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "carol"}));
     let secret = made.result()["client_secret"].as_str().expect("a secret").to_owned();
     assert_eq!(secret.len(), 64);
-    assert!(kept.0.borrow().contains(&"carol".to_owned()));
+    assert!(store.client_ids.borrow().contains(&"carol".to_owned()));
     let grant = json!({"grant_type": "client_credentials", "client_id": "carol", "client_secret": secret});
     let mut carol = Session::new();
     world.ok(&mut carol, "public/auth", grant);
@@ -155,16 +167,14 @@ fn operator_creates_funds_limits_and_deletes_account() {
 
 #[test]
 fn secret_that_was_not_stored_is_never_valid() {
-    let kept = StoredNames::default();
-    let mut world = World::new();
-    world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
+    let (mut world, store) = world_with_credential_store();
     let mut operator = world.login("operator");
-    *kept.1.borrow_mut() = true;
+    store.is_full.set(true);
     let refused = world.call(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));
     assert_eq!(refused.code(), 11094);
     let listed = world.ok(&mut operator, "private/pitwire_get_accounts", json!({}));
     assert!(!listed.each("name").contains(&"dave"), "an account without a credential");
-    *kept.1.borrow_mut() = false;
+    store.is_full.set(false);
     let again = world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));
     assert_eq!(again.result()["client_id"], "dave");
     let second = world.ok(&mut operator, "private/pitwire_create_credential", json!({"name": "dave"}));
@@ -174,22 +184,20 @@ fn secret_that_was_not_stored_is_never_valid() {
 /// A crash must not leave an open account without credentials.
 #[test]
 fn credentials_of_a_closed_account_are_removed_after_the_commit() {
-    let kept = StoredNames::default();
-    let mut world = World::new();
-    world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
+    let (mut world, store) = world_with_credential_store();
     let mut operator = world.login("operator");
-    let has = |name: &str| kept.0.borrow().iter().any(|stored| stored == name);
+    let has = |name: &str| store.client_ids.borrow().iter().any(|stored| stored == name);
     world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));
     assert!(has("dave"));
 
     world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "erin"}));
     world.ok(&mut operator, "private/pitwire_delete_account", json!({"name": "dave"}));
     assert!(has("dave"), "before the commit");
-    *kept.1.borrow_mut() = true;
+    store.is_full.set(true);
     assert!(world.dispatcher.remove_surplus_credentials().is_err());
-    *kept.1.borrow_mut() = false;
+    store.is_full.set(false);
     world.ok(&mut operator, "private/pitwire_create_credential", json!({"name": "erin"}));
-    assert!(!has("dave") && has("erin.2"), "the next change stores all");
+    assert!(!has("dave") && has("erin.2"), "the next change stores the whole list");
     world.ok(&mut operator, "private/pitwire_delete_account", json!({"name": "erin"}));
     world.dispatcher.remove_surplus_credentials().unwrap();
     assert!(!has("erin") && !has("erin.2"));
@@ -258,7 +266,7 @@ fn bust_reverses_balances() {
         assert_eq!(balance(&mut world, session, "ZAR"), json!(1_000_000.0));
         assert_eq!(balance(&mut world, session, "NPN"), json!(100.0));
     }
-    // Lists mark the busted trade, private and public ones alike; other trades carry no mark.
+    // Private and public lists mark the busted trade, and no other trade.
     world.limit(&mut alice, "sell", "NPN_ZAR", 1.0, 3000.0);
     world.ok(&mut bob, "private/buy", order("NPN_ZAR", 1.0, 3000.0));
     let of_npn = json!({"instrument_name": "NPN_ZAR", "sorting": "asc"});
@@ -324,8 +332,8 @@ fn flow_of_one_instrument_leaves_the_others() {
     assert_eq!(world.call(&mut member, "private/pitwire_flow", stop).code(), 13021);
 }
 
-/// Values that are wrong never reach a process. This venue runs no simulations, so a correct
-/// request is refused too, with another code.
+/// Wrong values never reach the process of a simulation. This venue runs no simulations, so it
+/// refuses a correct request too, with another code.
 #[test]
 fn parameters_of_a_simulation_are_checked() {
     let mut world = World::new();
