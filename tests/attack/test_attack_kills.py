@@ -1,5 +1,5 @@
-"""Kills at bad moments, segments that are damaged, swapped or foreign, and disks that are full or
-fail. Whatever happens, an acknowledged order is there, or the start says what is wrong."""
+"""Kills at bad moments; damaged, swapped and foreign segments; and disks that are full or fail.
+In each case the venue keeps every acknowledged order, or its start names the fault."""
 
 import contextlib
 import json
@@ -92,7 +92,7 @@ def segments(data: Path) -> list[Path]:
 
 def start_is_refused(data: Path, word: str) -> None:
     command = [BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--no-flow", "--warm-up", "0"]
-    # The signals stay as Python has them: see `limited_files`.
+    # The child inherits the ignored signals of Python: see `limited_files`.
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, restore_signals=False, check=False
     )
@@ -111,13 +111,13 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written_bytes(segment: Path) -> int:
-    """The bytes before the zeros that are allocated ahead."""
+    """The number of bytes before the preallocated zeros."""
     return len(segment.read_bytes().rstrip(b"\0"))
 
 
 @pytest.mark.attack("damaged byte of the journal")
 def test_damaged_segment_is_never_read_as_good(stopped: Path, tmp_path: Path, tries: Callable[[int], None]) -> None:
-    """A changed byte below the last acknowledged command is reported by `verify` with its place."""
+    """`verify` reports a changed byte of the written part, and names its segment."""
     chance = random.Random(18)
     first = segments(stopped)[0]
     extent = written_bytes(first)
@@ -135,7 +135,7 @@ def test_damaged_segment_is_never_read_as_good(stopped: Path, tmp_path: Path, tr
         tries(1)
 
 
-@pytest.mark.attack("segment of another venue, or none")
+@pytest.mark.attack("foreign, missing or cut segment")
 def test_foreign_missing_and_cut_segments_are_refused(
     stopped: Path, tmp_path: Path, tries: Callable[[int], None]
 ) -> None:
@@ -161,12 +161,12 @@ def test_foreign_missing_and_cut_segments_are_refused(
         tries(1)
 
 
-@pytest.mark.attack("two segments in each other's place")
+@pytest.mark.attack("two swapped segments")
 def test_swapped_segments_are_refused(stopped: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(stopped, copy)
     first, *rest = segments(copy)
-    # A start makes the next segment ahead. Without one, a copy of the first is put in its place.
+    # A start prepares the next segment. If there is none, the first one swaps with zeros.
     second = rest[0] if rest else first.with_name(first.name.replace("1", "2"))
     content = second.read_bytes() if rest else b"\0" * len(first.read_bytes())
     second.write_bytes(first.read_bytes())
@@ -193,8 +193,9 @@ def test_start_replays_the_log_when_a_snapshot_is_damaged(stopped: Path, tmp_pat
 
 @contextlib.contextmanager
 def limited_files(most_bytes: int) -> Iterator[None]:
-    """Child processes may write no file above this size: a full disk without a mount. Python
-    ignores the signal of this limit; a child that inherits this gets an error from the write."""
+    """Limits the size of files that child processes write, like a full disk but without a mount.
+    Python ignores the signal of this limit, SIGXFSZ. A child that inherits this gets an error from
+    the write instead."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
     try:
@@ -203,7 +204,7 @@ def limited_files(most_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.attack("disk without room for a segment, at the start")
+@pytest.mark.attack("no disk space for a segment at the start")
 def test_start_without_room_is_refused_and_leaves_a_usable_directory(data: Path) -> None:
     with limited_files(MEBIBYTE):
         start_is_refused(data, "pitwire")
@@ -215,7 +216,7 @@ def test_start_without_room_is_refused_and_leaves_a_usable_directory(data: Path)
 
 @contextlib.contextmanager
 def full_disk(path: Path) -> Iterator[tuple[Path, Path]]:
-    """A small disk without room, and the file to remove for room."""
+    """A small disk that is full, and the file to delete to make room."""
     with small_disk(path, 1) as disk:
         filler = disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -224,7 +225,7 @@ def full_disk(path: Path) -> Iterator[tuple[Path, Path]]:
         yield disk, filler
 
 
-@pytest.mark.attack("full disk under a new key")
+@pytest.mark.attack("full disk while a key is made")
 def test_key_of_the_credentials_is_made_when_the_disk_has_room_again(data: Path, tmp_path: Path) -> None:
     key = tmp_path / "small" / "vault.key"
     with full_disk(key.parent) as (_, filler), Venue(data, [*FLOW, "--key-file", str(key)]) as venue:
@@ -239,10 +240,10 @@ def test_key_of_the_credentials_is_made_when_the_disk_has_room_again(data: Path,
         assert venue.stop() == 0
 
 
-@pytest.mark.attack("full disk under a new key")
+@pytest.mark.attack("full disk while a key is made")
 def test_key_of_the_bus_is_made_when_the_disk_has_room_again(data: Path, tmp_path: Path) -> None:
     with full_disk(tmp_path / "small") as (disk, filler):
-        # The address leads nowhere. The venue makes the key before it connects.
+        # No server listens at this address. The venue makes the key before it connects.
         options = [*FLOW, "--publish", "nats://127.0.0.1:1", "--bus-key", str(disk / "bus.key")]
         refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", "--warm-up", "0", *options)
         assert refused.returncode == 1 and "No space left" in refused.stderr, refused.stderr
@@ -251,7 +252,7 @@ def test_key_of_the_bus_is_made_when_the_disk_has_room_again(data: Path, tmp_pat
             assert venue.stop() == 0
 
 
-@pytest.mark.attack("full disk under a new key")
+@pytest.mark.attack("full disk while a key is made")
 @pytest.mark.parametrize("most_bytes", [10, 300], ids=["key", "certificate"])
 def test_authority_is_whole_or_absent_when_the_disk_is_full(tmp_path: Path, most_bytes: int) -> None:
     ready, directory = tmp_path / "ready.json", tmp_path / "authority"
@@ -278,7 +279,7 @@ def test_authority_is_whole_or_absent_when_the_disk_is_full(tmp_path: Path, most
         process.communicate()
 
 
-@pytest.mark.attack("disk with room again, and no order that asks")
+@pytest.mark.attack("disk space that returns without a new order")
 def test_returned_space_is_noticed_without_a_request(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", 70) as disk, Venue(disk / "data", FLOW) as venue:
         filler = disk / "filler"
@@ -302,7 +303,7 @@ def test_returned_space_is_noticed_without_a_request(tmp_path: Path) -> None:
         assert health.get("/healthz").json()["status"] == "cancels_only"
         filler.unlink()
         deadline = time.monotonic() + PATIENCE_S
-        # /healthz shows a state and changes nothing.
+        # /healthz only shows the state. It does not change it.
         while health.get("/healthz").json()["status"] != "ok":
             assert time.monotonic() < deadline, venue.log_tail()
             time.sleep(0.1)
@@ -319,10 +320,10 @@ def holders(venue: Venue) -> set[str]:
     return {held["name"] for held in Http(venue.address, OPERATOR).result("private/pitwire_get_credentials")}
 
 
-@pytest.mark.attack("full disk under a new account, and under one that is closed")
+@pytest.mark.attack("full disk while an account is made or closed")
 def test_account_and_its_credential_are_made_together_or_not_at_all(tmp_path: Path) -> None:
-    """The journal has room in a segment that was prepared. The credentials need a new file."""
-    # The disk has the data directory only, so a start can write its ready file.
+    """The journal still has room in its prepared segment. The credentials need a new file."""
+    # Only the data directory is on the small disk, so a start can write its ready file.
     with small_disk(tmp_path / "data", 70) as data:
         with Venue(data, [*FLOW, "--key-file", str(tmp_path / "vault.key")]) as venue:
             operator, filler = Http(venue.address, OPERATOR), data / "filler"
@@ -333,7 +334,7 @@ def test_account_and_its_credential_are_made_together_or_not_at_all(tmp_path: Pa
             refused = operator.call("private/pitwire_create_account", {"name": "carol"})["error"]
             assert "No space left" in refused["data"]["reason"], refused
             assert "carol" not in accounts(venue) | holders(venue)
-            # The journal decides about the end of an account, so it needs no room elsewhere.
+            # Only the journal records that an account is closed, so this needs no new file.
             operator.result("private/pitwire_delete_account", {"name": "bob"})
             venue.kill()
             venue.start()
@@ -349,7 +350,7 @@ def test_account_and_its_credential_are_made_together_or_not_at_all(tmp_path: Pa
         verify(data)
 
 
-# System calls that make changes durable, and those that prepare them or answer a client.
+# System calls that make changes durable. FULL adds calls that prepare them or answer a client.
 STEPS = ["fsync", "fdatasync", "renameat", "renameat2"]
 STEPS += ["openat", "write", "pwrite64", "unlinkat", "sendto", "writev"] if FULL else []
 
@@ -377,7 +378,7 @@ def killed_at(venue: Venue, step: str, number: int) -> Iterator[None]:
         tracer.communicate()
 
 
-@pytest.mark.attack("kill -9 at each step of a new account, and of the end of one")
+@pytest.mark.attack("kill -9 at each step of making and closing an account")
 @pytest.mark.parametrize("method", ["create_account", "delete_account"])
 def test_kill_between_the_vault_and_the_journal_leaves_both_or_none(
     data: Path, tmp_path: Path, method: str, tries: Callable[[int], None]

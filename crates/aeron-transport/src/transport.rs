@@ -1,4 +1,4 @@
-//! The streams of the clients of a media driver.
+//! Byte streams of clients over Aeron, through a media driver.
 //!
 //! Start at    [`AeronTransport::open`].
 
@@ -22,27 +22,27 @@ use crate::channels::AeronChannels;
 /// Stream ids of requests and answers: the id of the SBE schema, and the next one.
 const REQUEST_STREAM: i32 = 7401;
 const ANSWER_STREAM: i32 = 7402;
-/// Most streams at the same time, as many as the gateway serves.
+/// Largest number of open streams. The gateway serves as many.
 const MAX_STREAMS: u32 = 256;
 /// Longest wait for a subscription at the start, and for a client that does not receive its
 /// answers.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most fragments that one look takes from each subscription.
+/// Largest number of fragments that one poll takes from each subscription.
 const FRAGMENTS_PER_POLL: usize = 64;
-/// Bytes of one offer. They fit a fragment of the shortest usual MTU, so no message is divided.
+/// Largest offer in bytes. It fits one fragment of the smallest usual MTU, so Aeron divides none.
 const OFFER_BYTES: usize = 1_024;
-/// Bytes of a client that wait to be read. Above them its next fragments stay in Aeron, which then
-/// slows the client.
+/// Unread bytes of a client from which its next fragments stay in Aeron, which then slows the
+/// client down.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
-/// Interval in which the transport looks for clients that have ended.
+/// Interval at which the transport looks for clients that have ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Number of the channels, and the session id of a client's publication on them.
+/// Index of the endpoint, and the session id of a client's publication on its request channel.
 type SessionKey = (usize, i32);
 
 /// The stream of answers to a client.
 enum Answers {
-    /// The media driver adds it.
+    /// The media driver is adding the publication.
     Opening(AeronAsyncAddExclusivePublication),
     Open(AeronExclusivePublication),
     Closed,
@@ -60,7 +60,7 @@ struct AeronStream {
     key: SessionKey,
     answers: Answers,
     input: Vec<u8>,
-    /// The client has received the stream of its answers.
+    /// Whether the client receives its answers: an offer has succeeded.
     has_joined: bool,
     /// Answers wait for room in the publication, or for the client to join.
     is_blocked: bool,
@@ -69,7 +69,7 @@ struct AeronStream {
 }
 
 impl AeronStream {
-    /// Returns whether answers that waited can be offered again, if only to learn of a failure.
+    /// Returns whether waiting answers can be offered again. An offer fails if the client has left.
     fn can_go_on(&self) -> bool {
         match &self.answers {
             Answers::Open(answers) if answers.is_connected() => answers.position_limit() > answers.position(),
@@ -78,16 +78,16 @@ impl AeronStream {
         }
     }
 
-    /// Returns whether the client has not begun to receive its answers in time.
+    /// Returns whether answers have waited too long for the client to begin to receive them.
     fn is_late(&self) -> bool {
         !self.has_joined && self.is_blocked && self.opened_at.elapsed() > PATIENCE
     }
 }
 
-/// Requests of clients, and where to answer them.
+/// A subscription to requests, and the channel of their answers.
 struct Endpoint {
     requests: AeronSubscription,
-    /// Channel of the answers, up to the session id.
+    /// Beginning of the channel of the answers. The session id follows it.
     answers: String,
 }
 
@@ -102,15 +102,15 @@ impl AeronErrorHandlerCallback for ErrorLog {
 
 /// Streams over Aeron.
 pub(crate) struct AeronTransport {
-    // Publications and subscriptions end before the client that made them.
+    // First in drop order: publications and subscriptions end before the client that made them.
     streams: Slab<AeronStream>,
     endpoints: Vec<Endpoint>,
     aeron: Aeron,
     by_key: BTreeMap<SessionKey, usize>,
-    /// Sessions whose later requests are dropped, because their bytes are not whole any more.
+    /// Sessions whose further requests are dropped, because their byte stream is incomplete.
     ended: Vec<SessionKey>,
     accepted: VecDeque<Token>,
-    /// Bytes that `receive` has returned.
+    /// Buffer of the bytes that `receive` returned last.
     received: Vec<u8>,
     check_at: Instant,
     is_lost: bool,
@@ -124,7 +124,7 @@ impl AeronTransport {
     pub fn open(channels: &[AeronChannels], directory: Option<&str>) -> Result<AeronTransport, Failure> {
         let aeron = connect(directory).map_err(|error| {
             let place = directory.map_or_else(String::new, |directory| format!(" in {directory}"));
-            Failure::new(format!("no media driver of Aeron answers{place}: {}", reason(&error)))
+            Failure::new(format!("no media driver for Aeron answers{place}: {}", reason(&error)))
                 .remedy("start a media driver, and name its directory with --sbe-aeron-directory")
         })?;
         let mut endpoints = Vec::new();
@@ -182,7 +182,7 @@ impl AeronTransport {
                         stream.input.extend_from_slice(bytes);
                     }
                     Some(AeronStream { answers: Answers::Opening(_), .. }) => return Action::AERON_ACTION_ABORT,
-                    // Its answers have ended.
+                    // The stream of its answers is closed, so its requests are dropped.
                     _ => {}
                 }
                 Action::AERON_ACTION_CONTINUE
@@ -223,11 +223,11 @@ impl AeronTransport {
     }
 
     fn refuse(&mut self, key: SessionKey, reason: &str) {
-        warn!(session = key.1, reason, "refused a client of Aeron");
+        warn!(session = key.1, reason, "refused an Aeron client");
         self.ended.push(key);
     }
 
-    /// Reports streams that have opened, and streams that take answers again.
+    /// Reports streams that have opened, and streams that accept answers again.
     fn look_at_answers(&mut self, events: &mut Vec<LoopEvent>) {
         let mut refused = Vec::new();
         for (at, stream) in &mut self.streams {
@@ -253,8 +253,8 @@ impl AeronTransport {
         }
     }
 
-    /// Finds clients that have closed their publication or do not receive their answers, and a
-    /// media driver that is lost.
+    /// Detects the loss of the media driver. Otherwise detects clients that have closed their
+    /// publication or do not receive their answers.
     fn check(&mut self, events: &mut Vec<LoopEvent>) {
         if self.aeron.is_closed() {
             return self.lose("the media driver does not answer", events);
@@ -281,8 +281,8 @@ impl AeronTransport {
             };
             if stream.end.is_none() {
                 match end {
-                    StreamEnd::Ended => info!(session, "a client of Aeron has closed its publication"),
-                    StreamEnd::Failed => warn!(session, "closed a client of Aeron that does not receive its answers"),
+                    StreamEnd::Ended => info!(session, "an Aeron client has closed its publication"),
+                    StreamEnd::Failed => warn!(session, "closed an Aeron client that does not receive its answers"),
                 }
                 stream.end = Some(end);
                 events.push(readable(at));
@@ -290,9 +290,9 @@ impl AeronTransport {
         }
     }
 
-    /// Ends all streams. The server goes on without them.
+    /// Ends all streams. The server continues without them.
     fn lose(&mut self, reason: &str, events: &mut Vec<LoopEvent>) {
-        warn!(reason, "lost Aeron; start a media driver, then the venue, to serve its clients again");
+        warn!(reason, "lost Aeron; to serve its clients again, start a media driver, then the venue");
         self.is_lost = true;
         for (at, stream) in &mut self.streams {
             stream.end = Some(StreamEnd::Failed);
@@ -391,7 +391,7 @@ fn connect(directory: Option<&str>) -> Result<Aeron, AeronCError> {
     Ok(aeron)
 }
 
-/// Returns the message of an error in one line, without its places in the source of Aeron.
+/// Returns the message of an error in one line, without the locations in Aeron's source.
 fn reason(error: &AeronCError) -> String {
     let message = error.get_last_err_message();
     message.lines().filter(|line| !line.starts_with('[') && *line != "]").collect::<Vec<_>>().join(": ")
@@ -401,7 +401,7 @@ fn c_string(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(|_| Failure::usage(format!("invalid channel {text:?}: it contains a NUL")))
 }
 
-/// The tokens are the numbers of the streams, of which there are at most `MAX_STREAMS`.
+/// Returns the token of a stream: its index, which is below `MAX_STREAMS`.
 fn token(at: usize) -> Token {
     Token(u32::try_from(at).unwrap_or(u32::MAX))
 }

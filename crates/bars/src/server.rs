@@ -182,7 +182,7 @@ impl Application for BarApplication {
             Refusal::UnknownHost => {
                 HttpResponse::text(421, "this host name is not ours; connect by address or as localhost")
             }
-            Refusal::ForeignOrigin => HttpResponse::text(403, "pages from elsewhere are refused"),
+            Refusal::ForeignOrigin => HttpResponse::text(403, "pages of other origins are refused"),
             Refusal::TooManyConnections => HttpResponse::text(503, "all places are taken; try again later"),
         }
     }

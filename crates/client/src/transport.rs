@@ -21,18 +21,18 @@ use pitwire_tls::{Tickets, Trust, client_config};
 
 use crate::{Error, Settings};
 
-/// Largest answer of a venue, in bytes: about two million orders. The default of the library for a
-/// frame, 16 MiB, is less than the orders of one large account.
+/// Largest answer of a venue in bytes: about two million orders. The library's default for a frame,
+/// 16 MiB, is too small for all orders of a large account.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
-/// Most bytes of one read. The library fills its buffer with zeros before each read, also if there
-/// is nothing to read.
+/// Largest read in bytes. It is small because the library fills its buffer with zeros before each
+/// read, even if there is nothing to read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Bytes in both directions, plain or encrypted.
+/// A stream of bytes in both directions, plain or encrypted.
 pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// Bytes of all sockets of a connection so far, with the framing of WebSocket and TLS.
+/// Bytes of all sockets that a connection has used, including the framing of WebSocket and TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub sent_bytes: u64,
@@ -140,7 +140,7 @@ fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
     }
     let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
     if uri.port_u16().is_none() && behind_host.contains(':') {
-        return Err(wrong("its port is no number below 65536"));
+        return Err(wrong("its port is not a number below 65536"));
     }
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it names no host"))?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -1,15 +1,15 @@
 //! Prefetches the memory that upcoming commands will touch, while earlier commands are applied.
 //!
 //! A command waits for memory three times: for its bucket in the index, then for the order, then
-//! for the neighbours and the level of that order. A caller that holds several commands, such as a
-//! group of the journal, can have each of them prefetched in time.
+//! for the neighbours and the level of that order. A caller that already has the next commands, for
+//! example from a journal group, can have the memory of each prefetched in time.
 //!
-//! Does        prefetch cache lines some commands before their use, in steps; each step reads what
-//!             the step before prefetched.
-//! Holds       nothing is changed and no result depends on it: a wrong guess costs one cache line.
-//! Costs       about 20 instructions per command while orders lie close together, about 75 where
-//!             they do not, more with many books. The code does not branch on the kind of command,
-//!             because the processor could not predict the branch.
+//! Does        prefetches cache lines a few commands before their use, in steps; each step reads
+//!             the lines that the step before prefetched.
+//! Holds       prefetching changes no state and no result; a wrong guess costs one cache line.
+//! Costs       about 20 instructions per command while orders lie close together in memory, about
+//!             75 otherwise, and more with many books. The code does not branch on the kind of
+//!             command, because the processor could not predict the branch.
 //! Start at    [`LookAhead::prefetch`].
 
 use pitwire_model::{Command, InstrumentId, OrderId, Side, Ticks};
@@ -17,14 +17,15 @@ use pitwire_model::{Command, InstrumentId, OrderId, Side, Ticks};
 use crate::book::{Book, Slot};
 use crate::index::OrderIndex;
 
-/// Commands ahead at which the index bucket is prefetched. No caller needs to hold more commands
-/// than this.
+/// Distance in commands at which the index bucket is prefetched. A caller never needs to hold more
+/// commands than this.
 pub const WINDOW: usize = 20;
-/// With many books: commands ahead at which the book and the next index bucket are prefetched.
+/// Distance in commands at which the book and the next index bucket are prefetched, if there are
+/// many books.
 const BOOK_DISTANCE: usize = 13;
-/// Commands ahead at which the order, or the level where it will rest, is prefetched.
+/// Distance in commands at which the order, or the level where it will rest, is prefetched.
 const ORDER_DISTANCE: usize = 7;
-/// Commands ahead at which the neighbours of the order are prefetched.
+/// Distance in commands at which the neighbours of the order are prefetched.
 const NEIGHBOUR_DISTANCE: usize = 3;
 
 /// The fields of an upcoming command that tell which memory it will touch.
@@ -58,8 +59,8 @@ impl UpcomingCommand {
         UpcomingCommand { order: OrderId(0), instrument: InstrumentId(0), side: Side::Buy, price: Ticks::ZERO };
 }
 
-/// The state of prefetching: slots that were found for upcoming commands, and how far apart orders
-/// lie.
+/// State of the prefetching: the slots found for upcoming commands, and how far apart orders lie in
+/// memory.
 #[derive(Debug, Default)]
 pub struct LookAhead {
     found: [(InstrumentId, Slot); RING_SIZE],
@@ -75,14 +76,14 @@ const RING_SIZE: usize = 32;
 
 /// Commands between two samples of the distance.
 const SAMPLE_INTERVAL: usize = 16;
-/// Mean distance in slots above which orders have left the near caches. As many orders as this
+/// Mean distance in slots from which orders count as outside the near caches. This many orders
 /// occupy one megabyte.
 const SCATTERED: u32 = 1 << 15;
-/// Weight of a new sample in the mean: one part in this many.
+/// Divisor of a new sample in the mean: its weight is one over this.
 const SAMPLE_WEIGHT: u32 = 16;
 
 impl LookAhead {
-    /// Samples the distance between the orders that commands name.
+    /// Updates the mean distance with the order of an upcoming command.
     #[inline(never)]
     fn sample(&mut self, orders: &OrderIndex, near: Option<UpcomingCommand>) {
         let Some((_, slot)) = near.map(|near| orders.guess(near.order)) else { return };
@@ -94,8 +95,8 @@ impl LookAhead {
     }
 
     /// HOT. Prefetches what upcoming commands will touch. Called before each command. `upcoming(n)`
-    /// returns the command `n` places after the current one, if it is known. With `many` books,
-    /// prefetches the books as well.
+    /// returns the command `n` places after the current one, if it is known. If there are `many`
+    /// books, prefetches them as well.
     #[inline(always)]
     pub fn prefetch<'a, E: Copy + Default + 'a>(
         &mut self,
@@ -186,7 +187,8 @@ mod tests {
 
     use super::*;
 
-    /// Cancels of every `step`-th of so many orders, in an order that jumps about.
+    /// Returns the mean distance after random cancels. They name only every `step`-th of the
+    /// orders.
     fn mean_distance_after(orders: u32, step: u32) -> u32 {
         let mut index = OrderIndex::with_capacity(orders as usize);
         for id in 1..=orders {
@@ -204,8 +206,8 @@ mod tests {
 
     #[test]
     fn scattered_orders_are_distinguished_from_close_ones() {
-        // Two slots drawn evenly are a third of the range apart: some 333,000 of 1,000,000, some
-        // 2,000 of 6,000.
+        // Two uniformly random slots are on average a third of the range apart: about 333,000 of
+        // 1,000,000, and 2,000 of 6,000.
         assert!((220_000..450_000).contains(&mean_distance_after(1_000_000, 1)));
         assert!((220_000..450_000).contains(&mean_distance_after(1_000_000, 7)));
         assert!((1_300..2_700).contains(&mean_distance_after(6_000, 1)));

@@ -1,4 +1,4 @@
-//! The gateway as an application of the event loop: batches of the bus, answers of the venue and
+//! Connects the gateway to the event loop: handles batches of the bus, answers of the venue and
 //! requests of clients.
 //!
 //! Holds       the event loop never waits: other threads ask the venue and read the bus, and wake
@@ -24,7 +24,7 @@ use pitwire_server::with_notes;
 
 /// Largest number of bus events that one turn handles, so that clients do not wait longer.
 const EVENTS_PER_TURN: usize = 256;
-/// Bytes of missed messages that one turn sends to lagging readers. The last message may exceed it.
+/// Bytes of missed messages after which one turn sends no further ones to lagging readers.
 const MISSED_BYTES_PER_TURN: usize = 1024 * 1024;
 /// Time without a message of the venue, in nanoseconds, after which it counts as silent. The venue
 /// sends at least one message per second.
@@ -69,7 +69,7 @@ pub struct GatewayParts {
 }
 
 impl GatewayApplication {
-    /// Creates the application. It calls `on_ready` once no message is known to be missing.
+    /// Creates the application. It calls `on_ready` when it first knows of no missing message.
     pub fn new(parts: GatewayParts, on_ready: Box<dyn FnOnce()>) -> Self {
         let GatewayParts { node, inlet, upstream, clock, has_fixed_venue, waker } = parts;
         GatewayApplication {
@@ -365,7 +365,7 @@ impl Application for GatewayApplication {
         Node::suits_delivery_thread(request.path(), request.query())
     }
 
-    /// Hands connections with public subscriptions only to a delivery thread.
+    /// Hands a connection that has only public subscriptions to a delivery thread.
     fn take_over(&mut self, request: &HttpRequest<'_>, handoff: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         if self.is_stopping {
             return Err(HttpResponse::text(503, Self::STOPPING));

@@ -1,4 +1,4 @@
-//! Bytes between a connection and its socket.
+//! Moves bytes between a connection and its socket.
 //!
 //! Does        receives into one buffer shared by all connections of a worker; encrypts, sends, and
 //!             keeps the bytes that the socket does not accept.
@@ -47,11 +47,11 @@ impl SharedBuffers {
         SharedBuffers { received: vec![0; BUFFER_BYTES], plain: Vec::new(), frame: Vec::new() }
     }
 
-    /// HOT. Reads once, at most `max_bytes`, behind the bytes that an earlier read left over.
-    /// Encrypted bytes are not placed behind decrypted ones.
+    /// HOT. Reads once, at most `max_bytes`. Puts the new bytes behind the bytes left over from
+    /// earlier reads; with TLS at the front, because the bytes left over are decrypted.
     ///
     /// # Errors
-    /// The socket's error; `AGAIN` also without a socket.
+    /// Returns the error of the socket, or `AGAIN` without a socket.
     pub fn receive(&mut self, one: &GeneratorConnection, slot: u32, max_bytes: usize) -> Result<ReadResult, Errno> {
         let Some(socket) = &one.socket else { return Err(Errno::AGAIN) };
         let partial: &[u8] = match &one.extra {
@@ -80,9 +80,9 @@ fn interest(one: &GeneratorConnection) -> EventFlags {
     if reads { READABLE } else { HANGUP }
 }
 
-/// Encrypts `plain` if the connection uses TLS and sends it; with TLS also the records that the
-/// protocol itself has to send. Keeps the bytes that the socket does not accept. A socket error
-/// shows at the next read.
+/// Sends `plain`, encrypted if the connection uses TLS. With TLS, also sends the records of the
+/// protocol itself. Keeps the bytes that the socket does not accept. The next read reports a socket
+/// error.
 pub fn send(one: &mut GeneratorConnection, slot: u32, poller: &Poller, plain: &[u8]) {
     let mut records = Vec::new();
     let bytes = match one.extra.as_mut().and_then(|extra| extra.tls.as_mut()) {

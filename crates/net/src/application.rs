@@ -1,4 +1,4 @@
-//! The trait that an application implements and the loop calls.
+//! The interface between the event loop and its application.
 //!
 //! Holds       everything that the application sends goes through [`Notices`], and none of it
 //!             leaves before the application's `commit`.
@@ -14,22 +14,22 @@ use crate::handoff::Handoff;
 use crate::http::{HttpRequest, HttpResponse};
 use crate::notices::Notices;
 
-/// An application that a server serves. All methods are called on the thread of the loop.
+/// The application of a server. The event loop calls all methods on its own thread.
 pub trait Application {
     /// Close reason sent to clients at shutdown.
     const STOPPING: &'static str;
 
-    /// Answers an HTTP request: at once, or after [`HttpResponse::later`] by [`Notices::respond`]
-    /// in this turn or a later one.
+    /// Answers an HTTP request. To answer by [`Notices::respond`] in this turn or a later one,
+    /// returns [`HttpResponse::later`].
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse;
     /// Says whether WebSocket handshakes for this path are accepted.
     fn accepts_websocket(&self, path: &str) -> bool;
-    /// Returns a response if the handshake for an accepted path is refused nevertheless.
+    /// Returns a response if the handshake is refused although its path is accepted.
     fn refuses_handshake(&self, _: &HttpRequest<'_>) -> Option<HttpResponse> {
         None
     }
-    /// A WebSocket was opened. `from` is the address of the peer, if the connection counts
-    /// against the limit of its address.
+    /// Called when a WebSocket was opened. `from` is the address of the peer, if the connection
+    /// counts against the limit of its address.
     fn connected(&mut self, _: ConnectionId, _from: Option<IpAddr>) {}
     /// Called right after `connected` with the target of the handshake: path and query.
     fn opened(&mut self, _: ConnectionId, _target: &str, _: &mut Notices) {}
@@ -37,11 +37,11 @@ pub trait Application {
     fn takes_over(&self, _: &HttpRequest<'_>) -> bool {
         false
     }
-    /// Takes a socket whose handshake is valid and not answered. Nothing may be sent over it before
-    /// the next commit.
+    /// Takes a socket whose handshake is valid and not yet answered. Nothing may be sent over it
+    /// before the next commit.
     ///
     /// # Errors
-    /// Returns the response if the handshake is refused. The socket then stays in the option.
+    /// Returns the response to a handshake that is refused. The socket then stays in the option.
     fn take_over(&mut self, _: &HttpRequest<'_>, _: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         Err(HttpResponse::text(404, "not found"))
     }
@@ -51,10 +51,10 @@ pub trait Application {
     fn may_leave(&mut self, _: ConnectionId) -> bool {
         false
     }
-    /// Takes the socket of an open WebSocket, whose name stays valid until
+    /// Takes the socket of an open WebSocket. The id of the connection stays valid until
     /// [`Notices::closed_elsewhere`].
     fn take_open(&mut self, _: ConnectionId, _: Handoff) {}
-    /// Returns how many sockets that were taken over are open: they count as connections.
+    /// Returns the number of open sockets that were taken over. They count as connections.
     fn handed_off(&self) -> usize {
         0
     }
@@ -65,7 +65,7 @@ pub trait Application {
     fn binary(&mut self, id: ConnectionId, _: &[u8], notices: &mut Notices) {
         notices.close(id, CloseCode::Unsupported, "send JSON as text frames");
     }
-    /// A connection of the byte-stream listener number `listener` was accepted, see
+    /// Called when the byte-stream listener number `listener` has accepted a connection, see
     /// [`Server::with_streams`](crate::Server::with_streams).
     fn stream_opened(&mut self, _: ConnectionId, _listener: usize, _from: IpAddr, _: &mut Notices) {}
     /// Acts on the message at the front of the bytes that a stream has sent. Returns its length, or
@@ -73,8 +73,8 @@ pub trait Application {
     fn stream_message(&mut self, _: ConnectionId, bytes: &[u8], _: &mut Notices) -> Option<usize> {
         Some(bytes.len())
     }
-    /// Says whether this request is answered even if its address has too many connections: a
-    /// request for the state of the server. It must be answered at once, not
+    /// Says whether this request is answered even if its address has too many connections, as a
+    /// request for the state of the server is. It must be answered at once, not
     /// [later](HttpResponse::later).
     fn answers_anybody(&self, _: &HttpRequest<'_>) -> bool {
         false
@@ -83,13 +83,13 @@ pub trait Application {
     fn refusal(&mut self, refusal: Refusal) -> HttpResponse {
         HttpResponse::text(refusal.status(), refusal.reason())
     }
-    /// Answers were given to a socket. Called often, so it must be cheap.
+    /// Called when answers were passed to a socket. Called often, so it must be cheap.
     fn answered(&mut self, _: &ServerLatency) {}
-    /// The outbox of a connection has filled up, or has been read again: less than 64 KiB wait if
-    /// `has_room`. Optional messages should wait for room. A connection that ends has room.
+    /// Called when the outbox of a connection has filled up, and with `has_room` when less than 64
+    /// KiB wait in it again or the connection ends. Optional messages should wait for room.
     fn outbox_changed(&mut self, _: ConnectionId, _has_room: bool) {}
-    /// A connection that was `connected` or `stream_opened` has ended. Called once for each, except
-    /// for connections that were handed off: the application learns their end itself.
+    /// Called once when a connection that was `connected` or `stream_opened` has ended, except for
+    /// connections that were handed off: the application itself sees their end.
     fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
     /// Returns when [`Self::tick`] has to be called next, in monotonic nanoseconds. Not called
     /// after `stopping`.
@@ -99,12 +99,12 @@ pub trait Application {
     /// Does the timed work. Called at the start of each turn.
     fn tick(&mut self, _now_ns: u64, _: &mut Notices) {}
     /// Says, before `commit`, whether subscribers may read new public data without waiting for it.
-    /// Connections that this turn has an answer or a notice for wait for the commit nevertheless.
+    /// Connections that get an answer or a notice in this turn still wait for the commit.
     fn release_early(&mut self) -> bool {
         false
     }
     /// Makes everything up to now durable. Returns whether subscribers have something new to read.
-    /// The default is for an application that stores nothing and publishes nothing.
+    /// The default suits an application that neither stores nor publishes anything.
     ///
     /// # Errors
     /// Fails if the commit has failed. The loop then ends without sending anything.
@@ -121,7 +121,7 @@ pub trait Application {
     fn pump(&mut self, _: ConnectionId, _out: &mut Vec<u8>, _enough: usize) -> Result<(), CloseReason> {
         Ok(())
     }
-    /// The process has to end: the application finishes its work and accepts nothing
+    /// Called when the process has to end. The application finishes its work and accepts nothing
     /// new. The loop then closes every connection with [`Self::STOPPING`] as the reason.
     fn stopping(&mut self, _: &mut Notices) {}
 }
@@ -135,7 +135,7 @@ pub struct CloseReason {
     pub reason: String,
 }
 
-/// Why a request is refused before its content is looked at.
+/// Why a request is refused before its content is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The `Host` is not a name of this server.
@@ -160,7 +160,7 @@ impl Refusal {
     pub fn reason(self) -> &'static str {
         match self {
             Refusal::UnknownHost => "this venue does not answer to that Host; use its address or localhost",
-            Refusal::ForeignOrigin => "pages from elsewhere may only call public methods",
+            Refusal::ForeignOrigin => "pages of other origins may only call public methods",
             Refusal::TooManyConnections => "too many connections",
         }
     }
@@ -171,11 +171,11 @@ impl Refusal {
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLatency {
     pub requests: u32,
-    /// Until the turn had acted on everything, requests of other connections included.
+    /// From the read until the turn had handled its requests, those of other connections included.
     pub acting_ns: u64,
-    /// Until the commit had returned.
+    /// From then until the commit had returned.
     pub committing_ns: u64,
-    /// Until the send call, sends to other connections included.
+    /// From then until the send call, sends to other connections included.
     pub sending_ns: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Byte streams that do not come from sockets, such as streams over shared memory.
 //!
-//! Does        serves the streams of a [`MessageTransport`] in the turns of an event loop, with the
-//!             sockets of the loop.
-//! Holds       1. every wait looks at the transport, and a blocked thread looks at it every
+//! Does        serves the streams of a [`MessageTransport`] in the turns of an event loop, together
+//!             with the loop's sockets.
+//! Holds       1. every wait polls the transport, and a blocked thread polls it every
 //!                [`POLL_INTERVAL`];
 //!             2. the tokens of the transport come first, and those of the sockets follow.
 //! Leaves out  how a transport moves bytes, and the messages in them.
@@ -18,14 +18,14 @@ use crate::event_loop::{
     SendOutcome, Token,
 };
 
-/// Longest time for which a blocked thread does not look at the transport. Nothing wakes it.
+/// Longest time between two polls of the transport. A transport cannot wake a blocked thread.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// The listener of the streams of a transport.
+/// The listener that the new streams of a transport name.
 pub const TRANSPORT_LISTENER: ListenerId = ListenerId(u32::MAX);
 
-/// Byte streams that do not come from sockets. Its methods mean the same as those of [`EventLoop`],
-/// and none of them waits.
+/// A source of byte streams that are not sockets. Its methods mean the same as those of
+/// [`EventLoop`], and none of them blocks.
 pub trait MessageTransport {
     /// Returns how many streams can be open at the same time. All tokens are smaller.
     fn capacity(&self) -> u32;
@@ -248,7 +248,7 @@ mod tests {
         assert!(net.accept(TRANSPORT_LISTENER).unwrap().is_none());
         assert_ne!(socket, stream);
 
-        // The end of the wait for the socket shows that both were looked at.
+        // The loop ends only after the wait has reported both the socket and the stream.
         peer.write_all(b"by socket").unwrap();
         pipe.borrow_mut().input.extend(b"by pipe");
         pipe.borrow_mut().events.push_back(LoopEvent::Readable(Token(1)));
@@ -271,7 +271,7 @@ mod tests {
         assert!(matches!(net.receive(socket), ReceiveOutcome::Pending));
     }
 
-    /// Reports a stream only after some looks at it.
+    /// Reports a new stream at the n-th poll.
     struct LateTransport(u32);
 
     impl MessageTransport for LateTransport {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_without_limit_looks_at_the_transport_again_and_again() {
+    fn wait_without_timeout_polls_the_transport_repeatedly() {
         let sockets = LoopKind::Epoll.open(LoopOptions { receive_bytes: 4096, detaches: true }).unwrap();
         let mut net = TransportLoop::new(sockets, Box::new(LateTransport(20)));
         let mut events = Vec::new();

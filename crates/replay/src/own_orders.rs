@@ -1,4 +1,4 @@
-//! Orders of the user, from a CSV file.
+//! Reads the user's own orders from a CSV file.
 //!
 //! Start at    [`read_own_orders`].
 
@@ -40,11 +40,11 @@ struct OrderRow {
 const COLUMNS: [&str; 5] = ["TimeNs", "Side", "PriceTicks", "VolumeLots", "CancelNs"];
 
 /// Reads orders with the columns `TimeNs`, `Side` (`Buy` or `Sell`), `PriceTicks` (empty for a
-/// market order), `VolumeLots` and, if there is one, `CancelNs`. Returns them in order of time.
+/// market order), `VolumeLots` and the optional `CancelNs`. Returns them in order of time.
 ///
 /// # Errors
 ///
-/// Returns a failure with the line of a malformed row, or of a header with other columns.
+/// Fails if a row is malformed or the header has other columns. The failure names the line.
 pub fn read_own_orders(input: impl Read) -> Result<Vec<OwnOrder>, Failure> {
     let failed = |line: u64, what: String| {
         Failure::new(format!("cannot read the orders: line {line}: {what}"))
@@ -90,7 +90,7 @@ pub fn read_own_orders(input: impl Read) -> Result<Vec<OwnOrder>, Failure> {
     Ok(orders)
 }
 
-/// Describes a row that is no CSV, or has too few or too many fields.
+/// Describes a row that is not valid CSV, or has too few or too many fields.
 fn csv_fault(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {

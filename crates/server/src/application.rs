@@ -1,5 +1,5 @@
-//! The venue as an application of the event loop: requests to the dispatcher, time to the venue,
-//! frames to subscribers.
+//! Connects the venue to the event loop: passes requests to the dispatcher and the time to the
+//! venue, and sends frames to subscribers.
 //!
 //! Start at    [`VenueApplication`].
 
@@ -49,10 +49,10 @@ use crate::window_sends::RECORDS_PER_TURN;
 /// Interval in nanoseconds at which the order flow runs. Its commands carry their own times, and
 /// those of one interval share a commit.
 const FLOW_GRID_NS: u64 = 10_000_000;
-/// Most of the venue's own commands in one turn of the loop, so that clients do not wait longer.
+/// Largest number of the venue's own commands in one turn of the loop. Bounds the wait of clients.
 const STEPS_PER_TURN: usize = 2_000;
-/// Lag in nanoseconds of real time after which venue time continues from where it is, instead of
-/// catching up.
+/// Lag in nanoseconds of real time above which venue time does not catch up, but continues from
+/// where it is.
 const MOST_LAG_NS: u64 = 2_000_000_000;
 
 /// Interval in nanoseconds of venue time at which unused replay buffers are removed.
@@ -80,7 +80,7 @@ pub struct VenueApplication {
     latency: LatencyHistograms,
     /// Public channels do not wait for the commit.
     is_early: bool,
-    /// Set when the log has failed. Nothing may be sent from then on.
+    /// Set when the log has failed. After that nothing may be sent.
     failure: Option<LogError>,
     private: PrivateDelivery,
     answers: AnswerDelivery,
@@ -159,7 +159,7 @@ impl VenueApplication {
         RequestClock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
     }
 
-    /// Returns the deliveries, and what they work on.
+    /// Returns the two deliveries, and the context for calls to them.
     fn delivery<'a>(
         &'a mut self,
         notices: &'a mut Notices,
@@ -177,7 +177,7 @@ impl VenueApplication {
         (&mut self.private, &mut self.answers, context)
     }
 
-    /// Ends a command: sends its private notices, and lets its public messages follow.
+    /// Ends a command: sends its private notices, and puts its public messages behind them.
     fn distribute(&mut self, notices: &mut Notices) {
         let (private, _, mut context) = self.delivery(notices);
         private.distribute(&mut context);
@@ -211,7 +211,7 @@ impl VenueApplication {
         self.note_failures(answer.log_failed);
     }
 
-    /// Logs a failed login, and remembers that the journal has failed.
+    /// Logs a failed login, if there was one. Notes that the journal has failed if `log_failed`.
     fn note_failures(&mut self, log_failed: bool) {
         if let Some(FailedLogin { client_id, address }) = self.dispatcher.take_failed_login() {
             // Debug format escapes control characters, so that a client cannot forge a log line.
@@ -222,7 +222,7 @@ impl VenueApplication {
         }
     }
 
-    /// Closes the connections whose logins ended by the last request.
+    /// Closes the connections whose logins the last request has ended.
     fn close_ended_logins(&mut self, notices: &mut Notices) {
         let ended = self.dispatcher.take_ended_logins();
         if ended.is_empty() {
@@ -336,8 +336,8 @@ impl VenueApplication {
         client.public.push(ClientSubscription { name, feed, cursor, is_open, is_away, is_held });
     }
 
-    /// Hands a connection that only listens to public channels to the delivery threads, once it has
-    /// been sent everything that waits for it here. It stays there, also after a later login.
+    /// Hands a connection that only reads public channels to a delivery thread, after everything
+    /// that waits for it here was sent. It stays on that thread, even after a later login.
     fn hand_off_listener(&mut self, id: ConnectionId, notices: &mut Notices) {
         if let Some(client) = self.clients.get(&id)
             && !self.service.market_data.public_connections.has(id)

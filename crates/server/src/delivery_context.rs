@@ -1,4 +1,4 @@
-//! What the delivery of notices and answers works on.
+//! The state that the delivery of notices and answers borrows.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::metrics::ServerCounters;
 use crate::public_connections::ConnectionOutput;
 use crate::service::VenueService;
 
-/// The venue, its clients and the ways to them, for one call of the delivery.
+/// The venue, its clients and their outputs, borrowed for one call of the delivery.
 pub(crate) struct DeliveryContext<'a> {
     pub service: &'a mut VenueService,
     pub dispatcher: &'a mut Dispatcher,
@@ -32,8 +32,8 @@ impl DeliveryContext<'_> {
         ConnectionOutput { notices: self.notices, public_connections: &mut self.service.market_data.public_connections }
     }
 
-    /// Ends a command whose notices were sent: public messages follow them, and the clients of
-    /// binary order entry get the public data that they follow.
+    /// Ends a command whose notices were sent. Puts its public messages behind the notices, and
+    /// sends clients of binary order entry the public data of the instruments that they follow.
     pub fn end_command(&mut self) {
         let market_data = &mut self.service.market_data;
         market_data.public_connections.end_command();

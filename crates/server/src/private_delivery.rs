@@ -1,7 +1,7 @@
-//! The delivery of private notices: changes of accounts, to the connections that listen to them.
+//! Delivers private notices: account changes, to the connections that listen to the account.
 //!
-//! Does        sends the changes of each command, keeps those that exceed the share of a command
-//!             for later turns, and sends merged channels when their window ends.
+//! Does        sends the changes of each command, keeps those above the limit of a command for
+//!             later turns, and sends merged channels when their window ends.
 //! Holds       1. a connection gets the changes of an account in order;
 //!             2. a command and a turn cost a bounded number of notices;
 //!             3. a connection that does not read its notices in time is closed.
@@ -23,7 +23,7 @@ use crate::public_connections::ConnectionOutput;
 use crate::service::VenueService;
 use crate::window_sends::{RECORDS_AT_A_TIME, RECORDS_PER_TURN, WindowSends};
 
-/// Notices that wait, and the connections that they are for.
+/// Waiting notices, and the connections that will get them.
 pub(crate) struct PrivateDelivery {
     listeners: AccountListeners,
     events: PrivateEvents,
@@ -85,20 +85,20 @@ impl PrivateDelivery {
         self.events.blocked_due_ns()
     }
 
-    /// Says whether something can be sent now. `is_answered_first` says which connections get an
-    /// answer before notices that have waited.
+    /// Says whether something can be sent now. `is_answered_first` is true for a connection that
+    /// gets an answer before its waiting notices.
     pub fn has_next(&self, is_answered_first: impl Fn(ConnectionId) -> bool) -> bool {
         let has_room = |id| self.has_room(id) && !is_answered_first(id);
         self.events.has_next(RECORDS_PER_TURN, &self.listeners, has_room) || self.window_sends.has_next()
     }
 
-    /// Begins a turn, in which merged channels have a new share.
+    /// Begins a turn. Merged channels may send [`RECORDS_PER_TURN`] records in it.
     pub fn begin_turn(&mut self) {
         self.turn_records = RECORDS_PER_TURN;
     }
 
-    /// Sends the changes of the last commands to the sessions of their accounts: as many notices as
-    /// a command may cost, and the rest in later turns.
+    /// Sends the changes of the last commands to the sessions of their accounts. Sends at most as
+    /// many notices as a command may cost, and the rest in later turns.
     pub fn distribute(&mut self, context: &mut DeliveryContext<'_>) {
         let venue = &context.service.venue;
         if !venue.changes().is_empty() {
@@ -118,7 +118,7 @@ impl PrivateDelivery {
         for event in events {
             by_account.entry(event.account()).or_default().push(event);
         }
-        // The notices of a driven run belong to its requests.
+        // With manual time, a request sends all its notices in its own turn.
         let mut left = if context.service.options.manual_time { usize::MAX } else { NOTICES_PER_COMMAND };
         for (account, mut events) in by_account {
             let listeners = self.listeners.len_of(account).max(1);
@@ -137,9 +137,9 @@ impl PrivateDelivery {
         }
     }
 
-    /// Sends changes that wait: about as many notices as `budget` says. `is_answered_first` is that
-    /// of [`Self::has_next`]. Closes connections that others of their account have waited for too
-    /// long.
+    /// Sends waiting changes, about `budget` notices. `is_answered_first` is as in
+    /// [`Self::has_next`]. Closes a connection without room if the changes of its account have
+    /// waited for it too long.
     pub fn send_waiting(
         &mut self,
         budget: usize,
@@ -159,7 +159,7 @@ impl PrivateDelivery {
         }
     }
 
-    /// Sends changes of one account to connections of it. Returns the cost in notices.
+    /// Sends changes of one account to some of its connections. Returns the cost in notices.
     fn send_part(&mut self, part: &EventPart, context: &mut DeliveryContext<'_>) -> usize {
         let EventPart { account, events, to, is_first } = part;
         let DeliveryContext { service, dispatcher, clients, entry, notices, .. } = context;
@@ -195,7 +195,8 @@ impl PrivateDelivery {
     }
 
     /// Sends merged private channels at the same venue-time boundaries as public ones. No command
-    /// does this, because one account's events must leave no trace in the log that others can read.
+    /// marks these boundaries, because it would leave a trace of one account's events in the log,
+    /// where others could see it.
     pub fn close_windows(&mut self, context: &mut DeliveryContext<'_>) {
         let DeliveryContext { service, clients, notices, .. } = context;
         let VenueService { venue, market_data, .. } = &mut **service;

@@ -52,14 +52,14 @@ impl ShardApplication {
         ShardApplication { shards, readers: BTreeMap::new(), has_new: false, has_rest: false, taken: Vec::new() }
     }
 
-    /// Counts a reader out.
+    /// Removes a reader.
     fn remove(&mut self, id: ConnectionId) {
         let Some(ShardReader { shard, cursor, .. }) = self.readers.remove(&id) else { return };
         self.shards.logs[shard].lock().readers -= 1;
         self.note_progress(shard, cursor);
     }
 
-    /// Moves the position of the slowest reader, if the reader that was at `from` had it.
+    /// Updates the position of the slowest reader, if the slowest one was at `from`.
     fn note_progress(&self, shard: usize, from: LogCursor) {
         let log = &self.shards.logs[shard];
         let mut state = log.lock();
@@ -112,7 +112,7 @@ impl Application for ShardApplication {
         self.readers.insert(id, ShardReader { shard, cursor, turn_bytes: 0 });
     }
 
-    /// Ignores binary messages of readers, as text messages are.
+    /// Ignores binary messages of readers. Their text messages are ignored too.
     fn binary(&mut self, _: ConnectionId, _: &[u8], _: &mut Notices) {}
 
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {

@@ -1,4 +1,4 @@
-//! The interface between the splitter and the ways to send objects to workers.
+//! The interface of transports, which send the splitter's objects to workers.
 //!
 //! Does        defines the trait, its options and its counts.
 //! Leaves out  the implementations: pipes and rings are in `local`, WebSocket in `ws_transport`,
@@ -19,15 +19,15 @@ use crate::worker_process::WorkerProgram;
 
 /// A way to send objects to workers.
 ///
-/// Nothing here blocks except under `--on-slow block`. The policy for slow workers handles a worker
-/// that does not take its objects, without delaying the others.
+/// No method but `finish` blocks, except under `--on-slow block`. The policy for slow workers
+/// handles a worker that does not take its objects, without delaying the others.
 pub trait Transport {
     /// HOT. Sends each object of `text` to its worker, in order. Must not keep `text` beyond the
     /// call.
     fn send_objects(&mut self, text: &[u8], objects: &[Object]);
 
-    /// Returns where the next bytes of the feed should be received, so that workers can refer to
-    /// them; `None` for no preference. Everything received before has been routed.
+    /// Returns where to receive the next bytes of the feed, so that workers can refer to them, or
+    /// `None` if any place will do. Called after everything received before was routed.
     fn receive_buffer(&mut self) -> Option<ReceiveBuffer> {
         None
     }
@@ -60,12 +60,12 @@ pub trait Transport {
         0
     }
 
-    /// Returns the next warning for the operator, each once. The transport goes on.
+    /// Returns the next warning for the operator, each one once. The transport continues.
     fn report(&mut self) -> Option<TransportError> {
         None
     }
 
-    /// Returns why the transport cannot go on. Nothing reaches the workers any more.
+    /// Returns why the transport cannot continue. After that no object reaches a worker.
     fn failure(&self) -> Option<TransportError> {
         None
     }
@@ -74,11 +74,11 @@ pub trait Transport {
     /// the workers.
     ///
     /// # Errors
-    /// The workers did not receive everything, or their program failed.
+    /// Fails if the workers did not receive everything, or if their program failed.
     fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError>;
 }
 
-/// How workers are served.
+/// Options for serving workers.
 #[derive(Clone, Debug)]
 pub struct TransportOptions {
     pub workers: u32,
@@ -87,9 +87,9 @@ pub struct TransportOptions {
     pub gap_records: bool,
     /// The program that reads the records. `None` uses built-in counters.
     pub program: Option<WorkerProgram>,
-    /// For pipes: whether pages are lent to the kernel instead of copied. `None` lends them to the
-    /// built-in counters, which copy what they read. A reader that forwards pages (splice, tee)
-    /// would see them change.
+    /// For pipes: whether to lend pages to the kernel instead of copying them. A reader that
+    /// forwards pages (splice, tee) would see them change. `None` lends them only to the built-in
+    /// counters, which copy the pages.
     pub lend_pages: Option<bool>,
     /// Size of a ring in bytes of records; a power of two.
     pub ring_bytes: u64,
@@ -124,8 +124,7 @@ impl TransportOptions {
     }
 }
 
-/// Counts of all routed objects by their fate. `routed = handed + dropped + conflated +
-/// spilled_now`.
+/// Counts of all routed objects by result. `routed = handed + dropped + conflated + spilled_now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportTotals {
     /// Objects given to workers unchanged.

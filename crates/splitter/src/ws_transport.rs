@@ -1,4 +1,4 @@
-//! The transport `ws`: each shard served on its own WebSocket path.
+//! The transport `ws`, which serves each shard on a separate WebSocket path.
 //!
 //! Does        makes frames of JSON arrays of objects; appends them to the shard's log, where the
 //!             server thread (`serve`) finds them.
@@ -23,11 +23,11 @@ use crate::transport_error::TransportError;
 
 /// Size in bytes at which a frame is completed.
 const FRAME_BYTES: usize = 64 * 1024;
-/// How far a reader may be behind, in bytes, under policies without their own amount.
+/// Largest lag of a reader in bytes, under policies that do not set one.
 const LOG_BYTES: u64 = 1 << 20;
 /// Length of the longest frame header.
 const HEADER_BYTES: usize = 10;
-/// How long a wait for a reader lasts before the stop flag is checked.
+/// Interval at which a wait for a reader checks the stop flag.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// One shard, shared by the routing thread and the server thread.
@@ -53,7 +53,7 @@ pub(crate) struct SharedShards {
     pub connection: AtomicU64,
     pub dropped: AtomicU64,
     pub gaps: AtomicU64,
-    /// Frames were appended that the server thread has not been woken for or looked at.
+    /// The server thread was woken for new frames and has not looked at the logs yet.
     is_signalled: AtomicBool,
     waker: Waker,
 }
@@ -96,8 +96,8 @@ impl SharedShards {
         &self.waker
     }
 
-    /// Makes the server thread look at the logs soon. Signals that it has not looked at yet are
-    /// one signal.
+    /// Wakes the server thread to look at the logs. Does nothing if an earlier signal is still
+    /// waiting for it.
     pub fn signal(&self) {
         if !self.is_signalled.swap(true, Ordering::SeqCst) {
             self.waker.wake();

@@ -1,14 +1,14 @@
-//! Reading the journal ahead of a replay, in batches.
+//! Reads the journal ahead of a replay, in batches.
 //!
 //! An idle venue writes one group per command. Handing each group to another thread would cost more
-//! than replaying it.
+//! than replaying it, so a batch has many groups.
 
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use pitwire_journal::{GroupEnd, OpenError, Tail};
 use pitwire_model::SequencedCommand;
 
-/// Batches that are read ahead. It bounds the memory in use.
+/// Number of batches that are read ahead. Bounds the memory in use.
 pub(crate) const BATCHES_AHEAD: usize = 4;
 /// A batch ends with the group that reaches this many commands.
 const BATCH_COMMANDS: usize = 1_024;
@@ -17,7 +17,7 @@ const BATCH_COMMANDS: usize = 1_024;
 #[derive(Default)]
 pub(crate) struct ReplayBatch {
     pub commands: Vec<SequencedCommand>,
-    /// Each group, with the index after its last command in `commands`.
+    /// The end of each group, with the index in `commands` after its last command.
     pub groups: Vec<(GroupEnd, usize)>,
 }
 
@@ -34,8 +34,8 @@ impl ReplayBatch {
     }
 }
 
-/// Reads batches until the log ends, cannot be read, or the receiver is gone. Used batches come
-/// back to be refilled.
+/// Reads batches until the log ends, an error occurs or the receiver is gone. Refills the batches
+/// that the receiver has used.
 pub(crate) fn read_ahead(
     mut tail: Tail<'_>,
     ahead: &SyncSender<Result<ReplayBatch, OpenError>>,
@@ -51,13 +51,13 @@ pub(crate) fn read_ahead(
         match end {
             Ok(true) => {}
             Ok(false) => return,
-            // If the receiver is gone, the error has no addressee.
+            // If the receiver is gone, the error can be dropped.
             Err(error) => return drop(ahead.send(Err(error))),
         }
     }
 }
 
-/// Fills a batch. Returns whether there may be more. Groups before an error are in the batch.
+/// Fills a batch. Returns whether the log may have more. Keeps the groups before an error.
 fn fill(batch: &mut ReplayBatch, tail: &mut Tail<'_>) -> Result<bool, OpenError> {
     while batch.commands.len() < BATCH_COMMANDS {
         let Some(group) = tail.next_onto(&mut batch.commands) else { return Ok(false) };

@@ -63,7 +63,7 @@ impl Address {
                 }
             }
             Some(digits) => {
-                digits.parse().ok().filter(|port| *port > 0).ok_or(BadUrl("its port is no number from 1 to 65535"))?
+                digits.parse().ok().filter(|port| *port > 0).ok_or(BadUrl("its port is not a number from 1 to 65535"))?
             }
         };
         if host.is_empty() {

@@ -14,7 +14,7 @@ const COMMANDS: u64 = 3_000;
 /// Number of extra instruments, so that books are prefetched too.
 const MORE_INSTRUMENTS: u32 = 80;
 
-/// The commands of a random world, and the engine that has applied them.
+/// Returns the commands of a random world, and the engine that has applied them.
 fn world(seed: u64) -> (Vec<SequencedCommand>, Engine) {
     let (mut random, mut flow) = (SplitMix64::new(seed), Flow::new(seed));
     let (mut engine, mut stamper, mut commands) = (Engine::new(), Stamper::default(), Vec::new());
@@ -61,7 +61,7 @@ fn look_ahead_changes_neither_events_nor_state() {
         let (mut plain, mut looking, mut misled) = (Engine::new(), Engine::new(), Engine::new());
         for (at, stamped) in commands.iter().enumerate() {
             looking.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
-            // Announces other commands than those that follow. Their orders may not exist.
+            // Announces commands that do not follow. Their orders may not exist.
             let shift = seeds.below(1 << 20);
             misled.look_ahead(|n| {
                 assert!(n <= WINDOW);

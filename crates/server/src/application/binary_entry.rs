@@ -9,7 +9,7 @@ use crate::long_answers::Recipient;
 use crate::service::VenueService;
 
 impl VenueApplication {
-    /// Lets binary order entry act, and does the work that it leaves.
+    /// Calls binary order entry, then applies the effects that it returns.
     fn with_entry_context<T>(
         &mut self,
         notices: &mut Notices,

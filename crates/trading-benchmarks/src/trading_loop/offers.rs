@@ -1,7 +1,8 @@
-//! The offers of the second account, on a thread apart.
+//! Sends the offers of the second account from a separate thread.
 //!
-//! Holds       the thread reads the answer to an offer only after the fill, so that it takes no
-//!             core from the trading loop. In reality the second account is on another machine.
+//! Holds       the thread reads the answer to an offer only after the fill, so that it does not
+//!             compete with the trading loop for a core. In reality the second account is on
+//!             another machine.
 //! Start at    [`OfferThread::start`].
 
 use std::pin::{Pin, pin};
@@ -16,8 +17,8 @@ use tokio::task::yield_now;
 
 use crate::client_threads::event_loop;
 
-/// Longest wait for a fill before the thread reads the answer to the offer, which may say why there
-/// is none.
+/// Longest wait for a fill. Then the thread reads the answer to the offer, which may say why the
+/// offer was not filled.
 const FILL_PATIENCE: Duration = Duration::from_millis(100);
 
 /// A step of one offer.
@@ -28,7 +29,7 @@ enum Step {
     Filled,
 }
 
-/// The thread of the second account. It ends when this handle is dropped.
+/// Handle of the thread of the second account. The thread ends when the handle is dropped.
 pub struct OfferThread {
     steps: Sender<Step>,
     answers: mpsc::UnboundedReceiver<Result<(), Error>>,
@@ -39,7 +40,7 @@ impl OfferThread {
     ///
     /// # Errors
     ///
-    /// As [`VenueConnection::open`].
+    /// Fails like [`VenueConnection::open`], or if the thread ends.
     pub async fn start(settings: Settings, offer: OrderRequest) -> Result<Self, Error> {
         let failed = |cause: String| Error::Unreachable { address: settings.url.clone(), cause };
         let runtime = event_loop().map_err(|error| failed(error.to_string()))?;
@@ -57,13 +58,13 @@ impl OfferThread {
         Ok(OfferThread { steps, answers })
     }
 
-    /// Lets the second account offer. [`OfferThread::answer`] returns the answer.
+    /// Makes the second account send an offer. [`OfferThread::answer`] returns its answer.
     pub fn offer(&self) {
-        // If the thread has ended, `answer` says so.
+        // If the thread has ended, `answer` returns an error.
         drop(self.steps.send(Step::Offer));
     }
 
-    /// Says that the offer was taken.
+    /// Tells the thread that the offer was taken.
     pub fn filled(&self) {
         drop(self.steps.send(Step::Filled));
     }
@@ -72,14 +73,14 @@ impl OfferThread {
     ///
     /// # Errors
     ///
-    /// As [`VenueConnection::call`].
+    /// Fails like [`VenueConnection::call`], or if the thread has ended.
     pub async fn answer(&mut self) -> Result<(), Error> {
         let ended = || Error::Lost { cause: "the thread of the second account ended".into() };
         self.answers.recv().await.unwrap_or_else(|| Err(ended()))
     }
 }
 
-/// Offers whenever it is asked to, until the handle is gone.
+/// Sends an offer for each [`Step::Offer`], until the handle is dropped.
 fn serve(
     runtime: &Runtime,
     connection: &VenueConnection,
@@ -88,13 +89,13 @@ fn serve(
     answers: &mpsc::UnboundedSender<Result<(), Error>>,
 ) {
     while let Ok(step) = steps.recv() {
-        // The fill of an offer whose answer was read before.
+        // This fill belongs to an offer whose answer was already read.
         if step == Step::Filled {
             continue;
         }
         let mut entered = pin!(connection.enter(offer));
         let early = runtime.block_on(until_sent(connection, entered.as_mut()));
-        // The event loop stands still, and the answer waits in the socket.
+        // During this wait the event loop does not run, so the answer stays in the socket.
         if early.is_none() && steps.recv_timeout(FILL_PATIENCE) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
@@ -105,7 +106,7 @@ fn serve(
     }
 }
 
-/// Polls a call until the socket has taken it. Returns its answer if it ends before.
+/// Polls a call until the socket has taken its bytes. Returns the answer if the call ends earlier.
 async fn until_sent<T>(connection: &VenueConnection, mut call: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let before = connection.traffic().sent_bytes;
     while connection.traffic().sent_bytes == before {

@@ -83,7 +83,7 @@ where
         .header("Sec-WebSocket-Version", "13")
         .body(Empty::<Bytes>::new())?;
     let (mut socket, _) = handshake::client(&TokioExecutor::new(), request, stream).await?;
-    // The library refuses a message of exactly its limit.
+    // The library also refuses a message whose size is exactly the limit.
     socket.set_max_message_size(MESSAGE_MOST + 1);
     Ok(FragmentCollector::new(socket))
 }
@@ -92,7 +92,7 @@ where
 async fn receive(socket: &mut Socket, take: &mut Take<'_>) -> (End, Option<u16>) {
     let mut check = interval(STOP_CHECK);
     loop {
-        // A read that is dropped loses what it has taken from the stream.
+        // Dropping the future of a read loses the bytes that it has taken from the stream.
         let mut reading = pin!(socket.read_frame());
         let read = loop {
             tokio::select! {
@@ -108,7 +108,7 @@ async fn receive(socket: &mut Socket, take: &mut Take<'_>) -> (End, Option<u16>)
             Ok(frame) => match frame.opcode {
                 OpCode::Text => take.message(&frame.payload, false),
                 OpCode::Binary => take.message(&frame.payload, true),
-                // The library has answered it.
+                // The library has already answered the close frame.
                 OpCode::Close => {
                     let code = frame.payload.first_chunk().map(|code| u16::from_be_bytes(*code));
                     return (End::Close(code), None);
@@ -129,5 +129,5 @@ async fn receive(socket: &mut Socket, take: &mut Take<'_>) -> (End, Option<u16>)
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    run(FastWebSockets(runtime.expect("a runtime on this thread needs no threads")))
+    run(FastWebSockets(runtime.expect("a single-threaded runtime starts")))
 }

@@ -88,5 +88,5 @@ async fn receive(socket: &mut Socket, take: &mut Take<'_>) -> End {
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    run(TokioTungstenite(runtime.expect("a runtime on this thread needs no threads")))
+    run(TokioTungstenite(runtime.expect("a single-threaded runtime starts")))
 }

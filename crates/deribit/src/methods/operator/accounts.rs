@@ -54,20 +54,21 @@ const fn self_match_name(mode: SelfMatch) -> &'static str {
     }
 }
 
-/// Creates a member's account without funds and its first credential. The secret is shown only
-/// here.
+/// Creates a member's account, without funds, and its first credential. Only this answer shows the
+/// secret.
 ///
-/// The credential is stored before the command that creates the account. A start discards a stored
-/// credential without an account, so a crash leaves both or neither.
+/// The credential is stored before the command that creates the account. At its next start the
+/// venue discards a stored credential without an account, so a crash leaves both or neither.
 ///
 /// # Errors
 /// A refusal if the name is malformed or a limit is out of range, `already_exists` if the name is
-/// taken, `internal_error` if the credential cannot be stored. Then there is no account either.
+/// taken, `internal_error` if the credential cannot be stored. After an error the account
+/// does not exist.
 pub fn create(call: &mut Call<'_>) -> MethodResult {
     let name = call.params.required("name")?.into_owned();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if name.len() > 32 || !name.bytes().all(plain) || name == "any" {
-        return Err(RpcError::invalid("name", "1 to 32 letters, digits, _, - and ., and not `any`"));
+        return Err(RpcError::invalid("name", "expected 1 to 32 letters, digits, _, - and ., other than `any`"));
     }
     if call.venue.engine().account_named(&name).is_some() || call.state.keys.knows(&name) {
         return Err(RpcError::param("already_exists", "name", format!("{name} exists already")));
@@ -132,10 +133,10 @@ pub fn rotate_credential(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Removes a credential and ends its logins. The client id is not used again.
+/// Removes a credential and ends its logins. The client id is never used again.
 ///
 /// # Errors
-/// A refusal if the client id is unknown or the last one of the operator's own account,
+/// A refusal if the client id is unknown, or is the last one of the operator's own account;
 /// `internal_error` if the change cannot be stored.
 pub fn remove_credential(call: &mut Call<'_>) -> MethodResult {
     let client_id = call.params.required("client_id")?.into_owned();
@@ -224,7 +225,8 @@ fn throttle(
 /// Closes an account, ends its logins and removes its credentials.
 ///
 /// The credentials are removed from storage after the commit, because a crash must not leave an
-/// open account without credentials. A start discards those of closed accounts.
+/// open account without credentials. At its next start the venue discards credentials of closed
+/// accounts.
 ///
 /// # Errors
 /// A refusal if the account is unknown, closed or the operator's own.
@@ -238,11 +240,11 @@ pub fn delete(call: &mut Call<'_>) -> MethodResult {
     call.done()
 }
 
-/// Changes a balance by `amount`; a negative one withdraws.
+/// Adds `amount` to a balance. A negative amount is a withdrawal.
 ///
 /// # Errors
-/// A refusal if the account, the currency or the amount is wrong, or if more is withdrawn than is
-/// free.
+/// A refusal if the account, the currency or the amount is wrong, or if a withdrawal exceeds the
+/// free balance.
 pub fn deposit(call: &mut Call<'_>) -> MethodResult {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;
@@ -258,7 +260,7 @@ pub fn set_credit_line(call: &mut Call<'_>) -> MethodResult {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;
     if units < 0 {
-        return Err(RpcError::invalid("amount", "how far below zero a balance may fall: 0 or more"));
+        return Err(RpcError::invalid("amount", "expected 0 or more: how far below zero the balance may fall"));
     }
     call.command(Command::SetCreditLine { account, currency: currency.id, units })?;
     call.done()
