@@ -184,7 +184,7 @@ def opening(sources: Sequence[Source]) -> list[str]:
     studies = f"the study {names[0]}" if len(names) == 1 else f"the studies {listed(names)}"
     text = (
         f"On {day}, {studies} of the [latency laboratory](../lab.md) ran on one machine. `lab page` wrote this page "
-        "from the results, so every figure and every claim below follows from the tables beside it."
+        "from the results, so every figure and every claim follows from the tables in the folder beside it."
     )
     cores = environment["cores"]
     rows = [
@@ -271,12 +271,12 @@ def flags(results: Results) -> list[str]:
     """Which runs have a flag, and why."""
     limits, found = results.study.limits, results.statuses()
     lines = wrapped(
-        f"{found.get('kept', 0)} runs are kept, and {found.get('flagged', 0)} have a flag and count too. A run has a "
-        f"flag if the feed was late at p99 by more than {limits.lateness_us:g} µs and twice the noise floor, if other "
-        f"programs used more than {limits.other_load_percent:g} % of the CPU, or if the steal was above "
-        f"{limits.steal_percent:g} %. A run can have several flags. Latency counts from the due time, so it contains "
-        "the delay of the feed, and the reference receiver shows how much that is. The feed is also late when it waits "
-        "for a connector that does not read fast enough."
+        f"{found.get('kept', 0)} runs are kept and {found.get('flagged', 0)} are flagged. The figures include both. A "
+        f"run is flagged if the feed was late at p99 by more than {limits.lateness_us:g} µs and by more than twice the "
+        f"noise floor, if other programs used more than {limits.other_load_percent:g} % of the CPU, or if the steal "
+        f"was above {limits.steal_percent:g} %. A run can have several flags. Latency counts from the due time, so it "
+        "includes the delay of the feed. The reference receiver shows how long that is. The feed is also late when it "
+        "waits for a connector that does not read fast enough."
     )
     rows: list[list[Cell]] = []
     for table in results.study.timed:
@@ -327,7 +327,7 @@ def language_table(results: Results, result: TimedResult) -> list[Table]:
             ["language", "connectors", "lowest p50", "highest p50", "shift, µs", "verdict", "p, difference"],
             rows,
             "The pair is chosen from the data, so its shift is too large on average. Holm adjusts p over all pairs of "
-            "the table.",
+            "connectors.",
         )
     ]
 
@@ -335,13 +335,17 @@ def language_table(results: Results, result: TimedResult) -> list[Table]:
 def limits(sources: Sequence[Source]) -> list[str]:
     rows = list(dict.fromkeys(row for source in sources for row in threats(source.results)))
     rows.append(
-        "CPU time is that of the whole process. It contains the thread that writes the capture file, which is the same "
-        "code for all connectors of one language."
+        "CPU time is that of the whole process. It includes the thread that writes the capture file. All connectors "
+        "of one language share the code of that thread."
     )
     flagged = sum(source.results.statuses().get("flagged", 0) for source in sources)
     if flagged:
         total = sum(len(source.results.records) for source in sources)
-        rows.insert(0, f"{flagged} of {total} runs are flagged as noisy, and included. Tails measure the machine.")
+        rows.insert(
+            0,
+            f"{flagged} of {total} runs are flagged as noisy, and the figures include them. High quantiles measure the "
+            "machine more than the connectors.",
+        )
     return [line for row in rows for line in wrapped(f"- {row}", "  ")]
 
 
@@ -385,14 +389,14 @@ def latency_claims(result: TimedResult) -> list[Claim]:
     like = like_the_lowest(result)
     higher = [name for name in others if name not in like]
     value = f"{us(level.quantiles[0.5])} µs ({us(level.intervals[0.5].low)} to {us(level.intervals[0.5].high)})"
-    text = f"At {rate}, the lowest median is {value}, of {lowest}."
+    text = f"At {rate}, {lowest} has the lowest median, {value}."
     if like:
-        text += f" It cannot be separated from that of {listed(like)}."
+        text += f" It cannot be separated from {'that' if len(like) == 1 else 'those'} of {listed(like)}."
     claims = [
         Claim(
             text,
-            f"95 % interval: bootstrap over {blocks} blocks and slices of time. Separated: a 95 % interval of the "
-            f"difference without zero, and a paired t test adjusted by Holm over {count} pairs",
+            f"95 % interval: bootstrap over {blocks} blocks and slices of time. Separated: the 95 % interval of the "
+            f"difference excludes zero, and so does a paired t test, adjusted by Holm over {count} pairs",
         )
     ]
     if higher:
@@ -404,17 +408,18 @@ def latency_claims(result: TimedResult) -> list[Claim]:
         claims.append(
             Claim(
                 f"At {rate}, the {noun} higher than that of {lowest}, by {span([shift for shift, _ in shifts])}.",
-                f"Hodges-Lehmann shifts; all 95 % intervals lie in {low} to {high} µs; "
+                f"Hodges-Lehmann shifts; all 95 % intervals lie between {low} and {high} µs; "
                 f"{p_at_most([pair.p_difference for pair in pairs])}, adjusted by Holm",
             )
         )
-    unresolved = sum(pair.verdict == "unresolved" for pair in result.comparison.pairs)
+    unresolved = [pair for pair in result.comparison.pairs if pair.verdict == "unresolved"]
     if unresolved:
         detectable = result.comparison.minimum_detectable
-        reach = "" if detectable is None else f"; 80 % power finds a difference of {us(detectable)} µs"
+        reach = "" if detectable is None else f"; with 80 % power they detect a difference of {us(detectable)} µs"
         claims.append(
             Claim(
-                f"At {rate}, {unresolved} of {count} pairs cannot be separated: neither different nor equivalent.",
+                f"At {rate}, {len(unresolved)} of {count} pairs {are(unresolved)} unresolved: neither different nor "
+                "equivalent.",
                 f"the same tests as for the other pairs{reach}",
             )
         )
@@ -467,10 +472,11 @@ def drain_claims(result: TimedResult) -> list[Claim]:
     shortest = min(d.feed for d in ordered)
     bound = [d.connector for d in ordered if d.median < 1.1 * shortest]
     text = (
-        f"Of a batch of {batch:,} messages, {first.connector} takes {ends[0]} a second and {last.connector} {ends[1]}."
+        f"{first.connector} receives a batch of {batch:,} messages at {ends[0]} messages a second, and "
+        f"{last.connector} at {ends[1]}."
     )
     if bound:
-        text += f" The feed is the limit of {listed(bound)}: it needs nearly as long to write the batch."
+        text += f" The feed limits {listed(bound)}: it needs nearly as long to write the batch."
     support = f"95 % intervals: bootstrap over {first.runs} runs. Limited: within 10 % of the feed's shortest time"
     return [Claim(text, support)]
 
@@ -507,7 +513,7 @@ def goal_claims(results: Results) -> list[Claim]:
         if effects.is_feed_limited(by_name[goal.table]):
             where += ", a rate that the feed did not keep"
         elif not goal.sustained:
-            where += ", a rate that it did not sustain"
+            where += f", a rate that {subject} did not sustain"
         if goal.kind == "latency":
             low, high = us(goal.interval.low), us(goal.interval.high)
             text = (
@@ -515,7 +521,7 @@ def goal_claims(results: Results) -> list[Claim]:
                 f"connector. **{goal.verdict.capitalize()}.** Hardest to match: {goal.other}, {us(goal.value)} µs "
                 f"({low} to {high})."
             )
-            support = f"two one-sided tests, the upper side: 90 % interval and paired t tests, {p_at_most([goal.p])}"
+            support = f"upper side of two one-sided tests: 90 % interval and paired t tests, {p_at_most([goal.p])}"
         else:
             ends = f"{goal.value:.2f} ({goal.interval.low:.2f} to {goal.interval.high:.2f})"
             figure = "CPU time per message" if goal.kind == "cpu" else "throughput"
@@ -531,10 +537,10 @@ def goal_claims(results: Results) -> list[Claim]:
         best = max(row.sustained or 0 for row in results.saturation)
         claims.append(
             Claim(
-                f"The highest rate that {subject} sustained is {own.sustained or 0:,} messages a second, and the "
-                f"highest of all connectors is {best:,}.",
-                "the rates of the study only. Sustained: no loss, no growing queue, and a p99 below a limit that "
-                "follows from the reference receiver. One verdict over all runs, without an interval",
+                f"The highest rate that {subject} sustained is {own.sustained or 0:,} messages a second. The highest "
+                f"that any connector sustained is {best:,}.",
+                "only the rates of the study were tried. Sustained: no loss, no growing queue, and a p99 below a limit "
+                "that follows from the reference receiver. One verdict over all runs, without an interval",
             )
         )
     return claims

@@ -46,7 +46,7 @@ def answer(results: Results) -> list[str]:
                 f"{counts['different']} different, {counts['unresolved']} not resolved by {len(result.blocks)} blocks."
             )
             if like := like_the_lowest(result):
-                found.append(f"The medians of {', '.join(like)} cannot be separated from that of {fastest.connector}.")
+                found.append(f"The median of {fastest.connector} cannot be separated from that of {', '.join(like)}.")
         detectable = result.comparison.minimum_detectable
         if detectable is not None:
             found.append(f"Differences below {us(detectable)} µs may go unnoticed at this rate with this many blocks.")
@@ -55,7 +55,7 @@ def answer(results: Results) -> list[str]:
     if flagged:
         found.append(
             f"{flagged} of {len(results.records)} runs are flagged as noisy. They are included, because the study file "
-            "asks for it. Their figures describe this machine during these minutes, and not the libraries elsewhere."
+            "says so. Their figures describe this machine at that time, and not the libraries on other machines."
         )
     if results.joined:
         total = sum(j.throughput.messages for j in results.joined)
@@ -66,15 +66,16 @@ def answer(results: Results) -> list[str]:
     for run in results.live:
         first = max(run.arrivals, key=lambda a: a.first_percent)
         found.append(
-            f"From {run.name}, {first.connector} had {first.first_percent:.0f} % of {run.matched:,} messages first."
+            f"Of {run.matched:,} messages from {run.name}, {first.connector} was the first to receive "
+            f"{first.first_percent:.0f} %."
         )
     return found
 
 
 def like_the_lowest(result: TimedResult) -> list[str]:
-    """The connectors whose median no test separates from the lowest one, in order of their medians.
+    """The connectors whose median cannot be separated from the lowest one, in order of their medians.
 
-    These are the pairs without the verdict "different": equivalent ones too.
+    Their verdict is "unresolved" or "equivalent".
     """
     first, *others = [level.connector for level in by_median(result)]
     different = {frozenset((p.a, p.b)) for p in result.comparison.pairs if p.verdict == "different"}
@@ -109,22 +110,23 @@ def threats(results: Results) -> list[str]:
     """Limits of validity, with this study's own figures."""
     environment = results.description["environment"]
     secure = [t.name for t in results.study.timed if t.tls] + [j.exchange for j in results.study.joined if j.tls]
-    encrypted = f"TLS is used in {', '.join(secure)}" if secure else "there is no TLS"
+    encrypted = f"TLS is used in {', '.join(secure)}" if secure else "TLS is not used"
     varied = [n for n, about in results.description["connectors"].items() if about.get("base")]
     tuned = f", except {', '.join(varied)}" if varied else ""
     rows = [
-        f"Loopback is not the Internet: there is no packet loss and no distance; {encrypted}.",
+        f"Loopback is not the Internet: it has neither packet loss nor distance. {encrypted}.",
         f"One machine with {environment['cores']} usable cores ({environment['cpu_model'] or 'unknown CPU'}). "
         "Another CPU or kernel may change the order.",
         f"Each library runs with the settings that it documents{tuned}. Other settings may change the order.",
-        "One message size law per table, one connection per process, no parsing of the content.",
-        "Joined runs start all connectors on the same cores. They answer which messages arrive where, and they are "
-        "never compared with timed runs.",
+        "Each table has one distribution of message sizes. Each process has one connection and does not parse the "
+        "content.",
+        "Joined runs start all connectors on the same cores. They show which messages arrive at which connector, and "
+        "they are never compared with timed runs.",
     ]
     if results.live:
         rows.append(
-            "A live server serves each connection separately, and the connectors share the cores and the network: a "
-            "difference between two of them need not come from the library."
+            "A live server serves each connection separately, and the connectors share the cores and the network. So a "
+            "difference between two of them need not come from their libraries."
         )
     few = sorted({len(result.blocks) for result in results.timed if len(result.blocks) < 10})
     if few:
@@ -132,13 +134,14 @@ def threats(results: Results) -> list[str]:
     unsteady = sum(cost.unsteady_runs for result in results.timed for cost in result.costs)
     if unsteady:
         timed = sum(level.runs for result in results.timed for level in result.comparison.levels)
-        rows.append(f"{unsteady} of {timed} timed runs drifted in the measured window.")
+        rows.append(f"In {unsteady} of {timed} timed runs, the median drifted during the measured window.")
     for result in results.timed:
         below = below_reference(result)
         if below:
             rows.append(
-                f"At {title_of(result)}, the median of {', '.join(below)} is below that of the reference receiver, "
-                "which no library can be. The noise between runs explains it: do not read smaller differences there."
+                f"At {title_of(result)}, some medians are below that of the reference receiver, by the time in "
+                f"parentheses: {', '.join(below)}. No library can be faster than the reference receiver. This is noise "
+                "between runs, so smaller differences at this rate mean nothing."
             )
     if any(r.cores_shared for r in results.records):
         rows.append("Feed and connectors shared a core in some runs.")
@@ -162,7 +165,7 @@ def below_reference(result: TimedResult) -> list[str]:
 def with_few_lines(results: Results, result: TimedResult) -> tuple[TimedResult, str]:
     """The result with few enough connectors for figures with one line for each, and a remark.
 
-    Of many connectors these are the ones with the lowest median of each language.
+    If there are too many, only the connector with the lowest median of each language is kept.
     """
     names = [level.connector for level in by_median(result)]
     if len(names) <= MOST_LINES:
@@ -210,9 +213,10 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         if any(v is not None for v in cpu.values()):
             item(key, f"{key}-cpu", f"CPU time per message. {origin}", figures.bars(cpu, "CPU, µs per message"))
         if runs < 2:
-            continue  # one block only shows how the load acts
+            continue  # one block shows only the effect of the load
         if len(result.comparison.levels) > 1:
-            item(key, f"{key}-ranks", f"Ranks that 95 % of the bootstrap draws give. {origin}", figures.ranks(result))
+            caption = f"Intervals of the rank that cover 95 % of the bootstrap draws. {origin}"
+            item(key, f"{key}-ranks", caption, figures.ranks(result))
         caption = f"Percentiles on an axis of nines. {which}{origin}"
         item(key, f"{key}-nines", caption, figures.nines(drawn.ecdf, floor))
         reference = by_median(result)[0].connector

@@ -142,7 +142,7 @@ def pair_tables(result: TimedResult) -> list[Table]:
             f"Verdicts on pairs of connectors at {rate}.",
             ["pair", "shift of p50, µs", "verdict", "p, equivalence", "p, difference"],
             verdicts,
-            "A positive shift means that the first is faster. Equivalent: the difference lies within "
+            "A positive shift means that the first connector is faster. Equivalent: the difference lies within "
             f"±{us(result.comparison.margin)} µs with 90 % confidence, by bootstrap and by two one-sided t tests over "
             "blocks. Different: the 95 % interval and a t test exclude zero. Both p values are adjusted by Holm. "
             f"Minimum detectable difference (80 % power, 5 %): {detectable}.{rest}",
@@ -189,9 +189,10 @@ def cost_table(result: TimedResult) -> Table:
             "unsteady runs",
         ],
         rows,
-        "CPU time and switches of the whole process in the measured window. n/a: not recorded. "
-        "Start to open: from process start to the "
-        "open connection, with the clock handshake. Unsteady: the medians of the slices drift by more than 5 %.",
+        "CPU time and switches are those of the whole process in the measured window. n/a: not recorded. Start to "
+        "open: from process start to the open connection, including the clock handshake. Waits for the ring: messages "
+        "that waited for space in the ring to the capture file. Unsteady: the medians of the slices drift by more than "
+        "5 %.",
     )
 
 
@@ -296,8 +297,8 @@ def drain_table(result: TimedResult) -> list[Table]:
             f"Time to receive a batch of {batch:,} messages that are due at once.",
             ["connector", "median, µs", "messages a second", "slowest batch, µs", "feed, µs"],
             rows,
-            "From the due time to the stamp of the last message; medians over runs, with 95 % intervals. Feed: until "
-            "it had written the last byte. A connector cannot be faster than that.",
+            "Times count from the due time to the stamp of the last message: medians over runs, with 95 % intervals. "
+            "Feed: from the due time until the feed had written the last byte. No connector can be faster.",
         )
     ]
 
@@ -363,12 +364,12 @@ def goal_table(results: Results) -> list[Table]:
             f"{results.study.analysis.subject} against the best of the other connectors.",
             ["messages a second", "figure", "against", "found", "limit", "p", "verdict"],
             rows,
-            "Latency: difference of the medians to the connector that is hardest to match, with the 90 % interval of "
-            "the bootstrap. Met: for each other connector, this interval and a one-sided paired t test over the blocks "
-            "exclude a difference of the margin or more; p is the largest one. CPU time: ratio to the lowest. "
-            "Throughput: ratio to the highest. Ratios are geometric means over the blocks with the 95 % intervals of a "
-            "t test of the logarithms, and the lowest or highest is chosen from the same runs. Variants of the subject "
-            "take no part.",
+            f"Latency: median of {results.study.analysis.subject} minus that of the connector that is hardest to "
+            "match, with the 90 % interval of the bootstrap. Met: for each other connector, this interval and a "
+            "one-sided paired t test over the blocks exclude a difference of the margin or more; p is the largest of "
+            "these tests. CPU time: ratio to the lowest. Throughput: ratio to the highest. Ratios are geometric means "
+            "over the blocks with the 95 % intervals of a t test of the logarithms. The lowest or highest is chosen "
+            "from the same runs. Variants of the subject are left out.",
         )
     ]
 
@@ -394,8 +395,8 @@ def load_tables(results: Results) -> list[Table]:
                 ["connector", "messages a second", "first rate not sustained", "reason"],
                 rows,
                 "Sustained: no loss, no growing queue in most runs, and a p99 below 1 ms, twice the noise floor or "
-                "twice the p99 of the reference receiver, whichever is largest. A quantile that the number of messages "
-                "does not support is replaced by the highest one that it does. Only the rates of the study were tried. "
+                "twice the p99 of the reference receiver, whichever is largest. If there are too few messages for a "
+                "p99, the highest quantile that they support replaces it. Only the rates of the study were tried. "
                 "Where the median of the reference receiver is above 1 ms, the feed did not keep its schedule, and no "
                 "connector is judged.",
             )
