@@ -211,7 +211,8 @@ def hawkes_tables(found: dict[str, dict[str, Any]]) -> Iterable[str]:
             continue
         rate = f"{report['rate_per_s']:,} orders/s, " if report["rate_per_s"] else ""
         threads = "" if case.mode == "inprocess" else f"threads {report['threads']}, "
-        yield f"Mode `{case.mode}`, `{case.scenario}`: {rate}{threads}journal on {report['durability']}. µs.\n"
+        journal = f"journal {'in memory' if report['durability'] == 'memory' else 'on disk'}"
+        yield f"Mode `{case.mode}`, `{case.scenario}`: {rate}{threads}{journal}. µs.\n"
         beside = machines if case.scenario == "pairs" else []
         if beside:
             yield "The last columns are orders/s of CoinTossX on other hardware (table 5).\n"
@@ -265,7 +266,7 @@ def results_section(found: dict[str, dict[str, Any]], machine: dict[str, str]) -
         "![pairs of client and stock](figures/trading-hawkes.png)\n",
         "![clients on one stock](figures/trading-one-stock.png)\n",
         *hawkes_tables(found),
-        "The published latencies, which stand beside none of ours because they end elsewhere:\n",
+        "The published latencies. They end at another point than ours, so no table compares them:\n",
         published_table(found),
     ]
     return "\n".join(part for part in parts if part)
