@@ -56,7 +56,7 @@ const STEPS_PER_TURN: usize = 2_000;
 const MOST_LAG_NS: u64 = 2_000_000_000;
 
 /// Interval in nanoseconds of venue time at which unused replay buffers are removed.
-const DIARIES_NS: u64 = 10_000_000_000;
+const REPLAY_EXPIRY_NS: u64 = 10_000_000_000;
 
 /// Capacity in bytes that the reply buffer keeps after a long reply.
 const KEPT_REPLY_BYTES: usize = 64 * 1024;
@@ -91,7 +91,7 @@ pub struct VenueApplication {
     bus: Option<Bus>,
     life: VenueEpoch,
     held: RetainedChannels,
-    diaries_due: VenueNanos,
+    replay_expiry_due: VenueNanos,
 }
 
 impl VenueApplication {
@@ -127,7 +127,7 @@ impl VenueApplication {
             bus: None,
             life,
             held: RetainedChannels::default(),
-            diaries_due: VenueNanos(0),
+            replay_expiry_due: VenueNanos(0),
         }
     }
 
@@ -253,8 +253,8 @@ impl VenueApplication {
 
     /// Removes replay buffers of accounts without readers.
     fn expire_replay_buffers(&mut self) {
-        if self.service.venue.now() >= self.diaries_due {
-            self.diaries_due = VenueNanos(self.service.venue.now().0.saturating_add(DIARIES_NS));
+        if self.service.venue.now() >= self.replay_expiry_due {
+            self.replay_expiry_due = VenueNanos(self.service.venue.now().0.saturating_add(REPLAY_EXPIRY_NS));
             self.dispatcher
                 .expire_replay_buffers(self.clients.values().map(|client| &client.session), self.service.venue.now());
         }

@@ -55,8 +55,8 @@ def opening(results: Results) -> list[str]:
     text = (
         f"On {day}, the study {results.study.name} of the [publication comparison](../lab-publishers.md) ran on one "
         "machine. `lab publication page` wrote this page from the results, so every figure and every claim below "
-        f"follows from the tables beside it. {OURS} runs with its default settings, and stands in the same tables as "
-        "the other publishers."
+        f"follows from the tables in the folder beside it. {OURS} runs with its default settings, and stands in the "
+        "same tables as the other publishers."
     )
     statuses = ", ".join(f"{count} {status}" for status, count in results.statuses().items())
     minutes = sum(record.duration_s for record in results.records) / 60
