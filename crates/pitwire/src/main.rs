@@ -58,7 +58,7 @@ enum Command {
     Export(commands::export::Export),
     Trade(Box<pitwire_client_commands::trade::Trade>),
     Tui(pitwire_trading_screen::Tui),
-    Operator(commands::operator::Operator),
+    Operator(pitwire_client_commands::operator::Operator),
     EngineBench(commands::engine_bench::EngineBench),
     JournalBench(commands::journal_bench::JournalBench),
     OrderBench(commands::order_bench::OrderBench),

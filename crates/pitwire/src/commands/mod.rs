@@ -15,7 +15,6 @@ pub mod gateway;
 mod idle;
 pub mod journal_bench;
 pub mod load;
-pub mod operator;
 pub mod order_bench;
 pub mod publish;
 pub mod scenario;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use clap::{Args, Subcommand, ValueEnum};
 use pitwire_client::Error;
-use pitwire_client_commands::reach::VenueSession;
 use pitwire_failure::{Failure, read_text};
 use pitwire_terminal::output::printable;
 use pitwire_terminal::text_table::TextTable;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::reach::VenueSession;
 
 /// Pause before a repeated request for a part of a file.
 const PART_PAUSE: Duration = Duration::from_millis(15);

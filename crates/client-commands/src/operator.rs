@@ -7,12 +7,12 @@ mod verbs;
 
 use clap::Args;
 use pitwire_client::Error;
-use pitwire_client_commands::reach::Reach;
+use pitwire_failure::Failure;
+use pitwire_terminal::output::{printable_json, say, say_styled};
 
 use self::simulations::SimulationVerb;
 use self::verbs::Verb;
-use pitwire_failure::Failure;
-use pitwire_terminal::output::{printable_json, say, say_styled};
+use crate::reach::Reach;
 
 const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope. The demo has the login
 demo-operator with the secret demo-operator-secret.
