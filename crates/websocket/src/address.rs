@@ -62,9 +62,11 @@ impl Address {
                     80
                 }
             }
-            Some(digits) => {
-                digits.parse().ok().filter(|port| *port > 0).ok_or(BadUrl("its port is not a number from 1 to 65535"))?
-            }
+            Some(digits) => digits
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or(BadUrl("its port is not a number from 1 to 65535"))?,
         };
         if host.is_empty() {
             return Err(BadUrl("it names no host"));
