@@ -51,7 +51,7 @@ test: web/dist/index.html ## everything that CI runs: checks, Rust, page, real c
 	@rm -f target/skipped
 	@# Install every tool now: two apt-get at the same time would fail.
 	$(WITH) rust node python chromium strace openssl haproxy -- true
-	ALLOW_MISSING=1 $(WITH) r -- true
+	ALLOW_MISSING=1 $(WITH) r tshark -- true
 	$(WITH) rust -- cargo fmt --all --check
 	@# Two at a time, in this order as far as the rules below allow.
 	$(BESIDE) test-binary test-tools test-programs test-lab check-rust test-python test-page test-rust

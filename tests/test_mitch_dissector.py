@@ -29,7 +29,7 @@ def unit(first: int, *messages: bytes) -> bytes:
     return struct.pack("<HBcI", 8 + len(body), len(messages), b"P", first) + body
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is missing; scripts/with tshark installs it")
 def test_tshark_shows_messages_heartbeats_and_malformed_units(tmp_path: Path) -> None:
     add = struct.pack("<HBIQcIIHqB10x", 45, 0x41, 7, 4_711, b"B", 500, 3, 0, 12_345_000_000, 0)
     delete = struct.pack("<HBIQ", 15, 0x44, 8, 4_711)

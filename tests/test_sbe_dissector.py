@@ -35,7 +35,7 @@ def test_dissector_has_the_messages_of_the_schema() -> None:
     assert text == generated(text), "run .venv/bin/python scripts/sbe_dissector.py"
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is missing; scripts/with tshark installs it")
 def test_tshark_shows_fields_groups_texts_and_malformed_messages(tmp_path: Path) -> None:
     order = encode(
         "NewOrder",
