@@ -20,6 +20,14 @@ def test_a_duration_names_its_unit(value_ns: float, text: str) -> None:
     assert figures.time_text(value_ns) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.01234, "0.0123"), (7.156, "7.16"), (99.4, "99.4"), (937, "937"), (1154.6, "1,155"), (19000, "19,000")],
+)
+def test_labels_of_bars_have_no_exponents(value: float, text: str) -> None:
+    assert figures.plain(value) == text
+
+
 def test_a_rank_interval_is_one_number_if_both_ends_agree() -> None:
     assert tables.rank_text(Interval(2, 2)) == "2"
     assert tables.rank_text(Interval(2, 4)) == "2 to 4"

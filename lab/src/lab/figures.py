@@ -14,7 +14,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from lab.analysis import TimedResult
 from lab.heat import HeatMap
@@ -278,13 +278,20 @@ def cost_curves(timed: Sequence[TimedResult]) -> str:
     return svg(figure)
 
 
-def bars(values: Mapping[str, float | None], label: str, form: str = "{:.3g}") -> str:
+def plain(value: float) -> str:
+    """Three significant digits, and every digit before the decimal point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def bars(values: Mapping[str, float | None], label: str) -> str:
     """Horizontal bars with their values, smallest first."""
     rows = sorted(((c, v) for c, v in values.items() if v is not None), key=lambda row: -row[1])
     look = styles(list(values))
     figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + row_height(0.28, len(rows))))
     drawn = axes.barh([c for c, _ in rows], [v for _, v in rows], color=[look[c][0] for c, _ in rows], height=0.6)
-    axes.bar_label(drawn, fmt=form.format, padding=3, fontsize=8)
+    axes.bar_label(drawn, fmt=plain, padding=3, fontsize=8)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: plain(x)))
     axes.set_xlabel(label)
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)

@@ -208,7 +208,7 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         if result.drains:
             speed = {d.connector: result.settings["batch"] / d.median * 1e9 for d in result.drains}
             caption = f"Messages a second while a batch is received; medians over runs. {origin}"
-            item(key, f"{key}-drain", caption, figures.bars(speed, "messages per second", "{:,.0f}"))
+            item(key, f"{key}-drain", caption, figures.bars(speed, "messages per second"))
         cpu = {c.connector: c.cpu_us_per_message for c in result.costs}
         if any(v is not None for v in cpu.values()):
             item(key, f"{key}-cpu", f"CPU time per message. {origin}", figures.bars(cpu, "CPU, µs per message"))
