@@ -2,8 +2,10 @@
 
 import json
 import random
+import socket
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -305,6 +307,16 @@ def test_address_that_is_not_loopback_is_refused(tmp_path: Path) -> None:
     done = run_pitwire("up", "--data", tmp_path / "venue", "--cointossx", "0.0.0.0:0")
     assert done.returncode == 2
     assert "0.0.0.0:0 is not a loopback address" in done.stderr
+
+
+def test_without_an_address_the_port_is_that_of_cointossx(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        # If another program uses the port, the venue cannot have it either.
+        with suppress(OSError):
+            stack.enter_context(socket.create_server(("127.0.0.1", 5000)))
+        done = run_pitwire("up", "--http", "127.0.0.1:0", "--data", tmp_path / "venue", *OPTIONS, "--cointossx")
+    assert done.returncode != 0
+    assert "127.0.0.1:5000" in done.stderr and "--cointossx" in done.stderr, done.stderr
 
 
 class CoinTossXTrader:

@@ -6,9 +6,11 @@ import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +343,41 @@ def test_captures_of_wireshark_are_read(traffic: Traffic, tmp_path: Path) -> Non
         subprocess.run(["editcap", "-F", kind, source, path], check=True, capture_output=True, timeout=120)
         found, _ = decoded(path)
         assert rows(found) == unit_rows(traffic.units), kind
+
+
+def test_an_interface_is_decoded_until_ctrl_c(traffic: Traffic, tmp_path: Path) -> None:
+    packets = [Packet(AT_NS, captures.datagram(unit, VENUE, READER)) for unit in traffic.units]
+    (tmp_path / "live.pcap").write_bytes(captures.pcap(packets))
+    # It captures these packets, and then waits for more as tcpdump does.
+    program = tmp_path / "tcpdump"
+    program.write_text(
+        f"#!/bin/sh\ntrap 'exit 0' INT\necho \"$@\" >'{tmp_path}/words'\ncat '{tmp_path}/live.pcap'\nsleep 600\n"
+    )
+    program.chmod(0o755)
+    expected = unit_rows(traffic.units)
+    with subprocess.Popen(
+        [BINARY, "decode", "--interface", "lo", "--json"],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # The tests may run in the background of a shell, where Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            # Each message is printed when its packet has arrived, and not at the end.
+            found = [json.loads(line) for line in islice(process.stdout, len(expected))]
+            # Ctrl-C reaches all programs of the terminal.
+            os.killpg(process.pid, signal.SIGINT)
+            rest, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert rows(found) == expected
+    assert (process.returncode, errors) == (0, "")
+    assert json.loads(rest)["counts"]["messages"] == len(expected)
+    assert "--interface=lo" in (tmp_path / "words").read_text()
 
 
 def test_an_interface_needs_tcpdump_and_the_right_to_capture(tmp_path: Path) -> None:
