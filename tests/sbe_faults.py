@@ -115,7 +115,7 @@ class DatagramRelay:
         self.sock.bind(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.sock.getsockname()[1]}"
         self.target, self.lost, self.random = ("127.0.0.1", to_port), lost, random.Random(seed)
-        self.dropped = 0
+        self.dropped = self.passed = 0
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self) -> None:
@@ -133,6 +133,7 @@ class DatagramRelay:
                     continue
                 while held:
                     self.sock.sendto(held.pop(), self.target)
+                    self.passed += 1
             except OSError:
                 return
 

@@ -3,13 +3,17 @@
 import contextlib
 import json
 import random
+import signal
 import socket
+import struct
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mitch_reader import FeedReader, Recovery
-from rpc import Http, Json, Ws, until
-from venue import DEMO_A, DEMO_B, OPERATOR, SHARES, Venue, run_pitwire
+from mitch_reader import Books, FeedReader, Recovery
+from rpc import PATIENCE_S, Http, Json, Ws, until
+from sbe_faults import DatagramRelay
+from venue import BINARY, DEMO_A, DEMO_B, OPERATOR, SHARES, Venue, run_pitwire
 
 MINUTE_NS = 60_000_000_000
 NAMES = [f"{share}_ZAR" for share in SHARES]
@@ -103,6 +107,20 @@ class JsonBook:
                 amounts[price] = round(amounts.get(price, 0) + amount, 8)
         return [[price, amounts[price]] for price in sorted(amounts, reverse=side == "buy")]
 
+    def read(self, ws: Ws, channel: str) -> None:
+        """Takes the messages that have arrived."""
+        try:
+            while True:
+                params = ws.receive(0.05).get("params", {})
+                if params.get("channel") == channel:
+                    self.apply(params["data"])
+        except TimeoutError:
+            pass
+
+    def is_that_of(self, http: Http, name: str) -> bool:
+        found = http.result("public/get_order_book", {"instrument_name": name, "depth": 10_000})
+        return [self.levels("buy"), self.levels("sell")] == [found["bids"], found["asks"]]
+
 
 def test_a_book_from_the_json_channel_equals_the_venue(data: Path) -> None:
     name, channel = "BTC_USDC", "orders.BTC_USDC.raw"
@@ -113,16 +131,8 @@ def test_a_book_from_the_json_channel_equals_the_venue(data: Path) -> None:
             book = JsonBook()
 
             def equals_venue(reader: Ws) -> bool:
-                try:
-                    while True:
-                        params = reader.receive(0.05).get("params", {})
-                        if params.get("channel") == channel:
-                            book.apply(params["data"])
-                except TimeoutError:
-                    pass
-                own = [book.levels("buy"), book.levels("sell")]
-                venue_book = member.result("public/get_order_book", {"instrument_name": name, "depth": 10_000})
-                return own == [venue_book["bids"], venue_book["asks"]]
+                book.read(reader, channel)
+                return book.is_that_of(member, name)
 
             ws.login(DEMO_B)
             late.login(DEMO_B)
@@ -147,6 +157,38 @@ def test_a_book_from_the_json_channel_equals_the_venue(data: Path) -> None:
             book = JsonBook()
             late.subscribe(channel)
             until(lambda: equals_venue(late), "the book of a late subscriber")
+
+
+def test_a_book_from_the_json_channel_equals_the_venue_in_each_session(data: Path) -> None:
+    channel = f"orders.{HALTED}.raw"
+    options = ["--clock", "manual", "--durability", "memory", "--flow-rate", f"{HALTED}=4"]
+    with Venue(data, extra=options, preset="jse") as venue, Ws(venue.ws_url) as ws:
+        member, operator = Http(venue.address, DEMO_A), Http(venue.address, OPERATOR)
+        ws.login(DEMO_B)
+        ws.subscribe(channel)
+        book, sessions = JsonBook(), set()
+
+        def equals_venue() -> bool:
+            book.read(ws, channel)
+            return book.is_that_of(member, HALTED)
+
+        def advance(minutes: int) -> None:
+            for _ in range(minutes):
+                member.result("private/pitwire_advance", {"ns": MINUTE_NS})
+                until(equals_venue, "the book of the venue")
+            sessions.add(member.result("public/ticker", {"instrument_name": HALTED})["session"])
+
+        advance(10)
+        advance(30)
+        assert book.orders and {"new", "delete", "trade"} <= book.actions, book.actions
+        operator.result("private/pitwire_volatility_call", {"instrument_name": HALTED})
+        advance(1)
+        advance(6)
+        operator.result("private/pitwire_halt", {"instrument_name": HALTED})
+        advance(1)
+        operator.result("private/pitwire_resume", {"instrument_name": HALTED})
+        advance(2)
+        assert {"opening_auction", "continuous", "volatility_auction", "halt"} <= sessions, sessions
 
 
 def free_line() -> str:
@@ -178,6 +220,87 @@ def test_feed_check_reports_both_lines_and_the_books(data: Path) -> None:
         assert silent.returncode == 1 and "line A" in silent.stderr and "received nothing" in silent.stderr
     gone = run_pitwire(*check)
     assert gone.returncode == 1 and "--order-feed-recovery" in gone.stderr and len(gone.stderr.splitlines()) == 1
+
+
+CRC_32C = 0x82F6_3B78
+
+
+def crc_32c(data: bytes) -> int:
+    """CRC-32C, bit by bit."""
+    crc = 0xFFFF_FFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (CRC_32C if crc & 1 else 0)
+    return crc ^ 0xFFFF_FFFF
+
+
+def checksum(books: Books, instrument: int) -> str:
+    """The checksum of docs/order-feed.md: side, id, price and quantity of each order, bids first."""
+    data = b""
+    for side, sign in (("B", -1), ("S", 1)):
+        own = [row for row in books.orders.items() if (row[1].instrument, row[1].side) == (instrument, side)]
+        # The sort keeps the order of time.
+        for id, order in sorted(own, key=lambda row: sign * row[1].price):
+            data += struct.pack("<cQqI", side.encode(), id, order.price, order.quantity)
+    return f"{crc_32c(data):08x}"
+
+
+def test_checksum_is_that_of_the_standard() -> None:
+    assert crc_32c(b"123456789") == 0xE306_9283
+
+
+def test_feed_check_counts_gaps_and_duplicates_and_fills_the_books(data: Path) -> None:
+    lost = 0.3
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
+        for free in (a, b):
+            free.bind(("127.0.0.1", 0))
+        ports = [free.getsockname()[1] for free in (a, b)]
+    relays = [DatagramRelay(port, lost, seed) for seed, port in enumerate(ports)]
+    options = ["--clock", "manual", "--durability", "memory", "--order-feed-recovery", "127.0.0.1:0"]
+    options += ["--order-feed", ",".join(relay.address for relay in relays)]
+    lines = ",".join(f"127.0.0.1:{port}" for port in ports)
+    with Venue(data, extra=options) as venue:
+        member, recovery = Http(venue.address, DEMO_A), recovery_address(venue)
+
+        def counted(name: str) -> int:
+            text = member.get("/metrics").body.decode()
+            rows = (line.split() for line in text.splitlines())
+            return next(int(row[1]) for row in rows if row[0] == f"pitwire_order_feed_{name}_total")
+
+        command = [BINARY, "feed-check", "--lines", lines, "--recovery", recovery, "--seconds", "600", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as check:
+            try:
+                until(lambda: counted("snapshots") == 1, "the check joins")
+
+                def is_lossy() -> bool:
+                    member.result("private/pitwire_advance", {"ns": 1_000_000_000})
+                    return counted("replays") > 0 and all(relay.dropped > 20 for relay in relays)
+
+                until(is_lossy, "both lines lose a unit")
+                # Heartbeats name the messages at the end that both lines have lost.
+                goals = [(relay, relay.passed + 4) for relay in relays]
+                until(lambda: all(relay.passed >= goal for relay, goal in goals), "heartbeats")
+                check.send_signal(signal.SIGINT)
+                output, errors = check.communicate(timeout=PATIENCE_S)
+            finally:
+                check.kill()
+        assert check.returncode == 0, errors
+        report = json.loads(output)
+        newest, books = Recovery(recovery).snapshot()
+        assert report["next_message"] == newest + 1
+        expected = {name: checksum(books, instrument) for instrument, name in books.names.items()}
+        assert {book["instrument_name"]: book["checksum"] for book in report["books"]} == expected
+        assert len(set(expected.values())) > len(SHARES), "the books differ"
+        for line in report["lines"]:
+            assert line["gaps"] > 0 and line["missing_messages"] >= line["gaps"], line
+            assert line["first"] > 0 and line["repeated"] > 0, line
+        assert report["duplicates"] > 0 and report["replays"] > 0 and report["replayed_messages"] > 0
+        assert (report["misfits"], report["snapshots"]) == (0, 1)
+        delay = report["line_delay_ns"]
+        assert delay["units"] > 0 and delay["p50"] <= delay["p99"] <= delay["max"]
+    for relay in relays:
+        relay.close()
 
 
 def test_feed_bench_reads_everything_from_lossy_lines() -> None:
