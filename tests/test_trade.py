@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rpc import PATIENCE_S, Http, client_signature
+from rpc import PATIENCE_S, Http, client_signature, until
+from screen_program import ScreenProgram
+from test_schedules import Hand, jse
 from venue import BINARY, DEMO_A, DEMO_B, Credentials, Venue
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
@@ -182,6 +184,38 @@ def test_times_in_force_of_auctions_are_judged_by_the_venue(venue: Venue, http: 
     result("--url", venue.ws_url, "cancel-all")
 
 
+def test_every_time_in_force_is_accepted_in_its_session(data: Path) -> None:
+    accepted = set()
+    with jse(data, "--clock", "manual", "--durability", "memory") as venue:
+        hand = Hand(venue)
+        for clock, tifs in [
+            ("08:31", ["opg", "gfa", "day", "gtc", "gtd", "gtt"]),
+            ("10:00", ["ioc", "fok", "gfa", "gfx", "atc", "cpx", "gtt"]),
+            ("17:06", ["cpx"]),
+        ]:
+            hand.to(clock)
+            now_ms = int(hand.http.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"]) // 1_000_000
+            date = f"{datetime.fromtimestamp(now_ms / 1000, tz=UTC) + timedelta(days=10):%Y-%m-%d}"
+            ends = {"gtt": str(now_ms + 60_000), "gtd": date}
+            for tif in tifs:
+                end = ["--expires", ends[tif]] if tif in ends else []
+                order = result("--url", venue.ws_url, "buy", "CLH_ZAR", "10", "5", "--tif", tif, *end)["order"]
+                stored = hand.member.result("private/get_order_state", {"order_id": order["order_id"]})
+                words = {
+                    "day": "good_til_day",
+                    "gtc": "good_til_cancelled",
+                    "ioc": "immediate_or_cancel",
+                    "fok": "fill_or_kill",
+                }
+                if tif in words:
+                    assert stored["time_in_force"] == words[tif] and "tif_ext" not in stored, stored
+                else:
+                    assert stored["tif_ext"] == tif and str(stored.get("expires_at", "")) == ends.get(tif, ""), stored
+                accepted.add(tif)
+        hand.close()
+    assert len(accepted) == 11
+
+
 def test_vwap_is_the_weighted_average_of_the_latest_trades(venue: Venue, http: Http) -> None:
     at = ["--url", venue.ws_url]
     result(*at, "buy", "FSR_ZAR", "3", "--market")
@@ -203,6 +237,54 @@ def test_dry_run_prints_the_request_and_sends_nothing() -> None:
     assert ended.returncode == 0, ended.stderr
     expected = '"instrument_name":"X","amount":0.10,"type":"limit","price":7.50,"time_in_force":"good_til_day"'
     assert ended.stdout == f'{{"method":"private/sell","params":{{{expected}}}}}\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--market"], {"type": "market"}),
+        (["7.5"], {"type": "limit", "price": 7.5}),
+        (["7.5", "--post-only"], {"type": "limit", "price": 7.5, "post_only": True}),
+        (["7.5", "--reduce-only"], {"type": "limit", "price": 7.5, "reduce_only": True}),
+        (["7.5", "--stop", "7"], {"type": "stop_limit", "price": 7.5, "trigger": "last_price", "trigger_price": 7}),
+        (
+            ["--stop", "7", "--trigger", "mark"],
+            {"type": "stop_market", "trigger": "mark_price", "trigger_price": 7},
+        ),
+        (["7.5", "--take", "7"], {"type": "take_limit", "price": 7.5, "trigger": "last_price", "trigger_price": 7}),
+        (
+            ["--take", "7", "--trigger", "index"],
+            {"type": "take_market", "trigger": "index_price", "trigger_price": 7},
+        ),
+        (["--trailing", "0.5"], {"type": "trailing_stop", "trigger": "last_price", "trigger_offset": 0.5}),
+    ],
+)
+def test_every_type_of_order_has_the_parameters_of_the_dialect(options: list[str], expected: dict[str, Any]) -> None:
+    ended = trade("sell", "X", "2", *options, "--dry-run", who=None)
+    assert ended.returncode == 0, ended.stderr
+    request = json.loads(ended.stdout)
+    assert request == {"method": "private/sell", "params": {"instrument_name": "X", "amount": 2} | expected}
+
+
+def test_large_order_is_sent_after_a_yes_on_the_terminal(double: "Double") -> None:
+    login = {"PITWIRE_CLIENT_ID": DEMO_A.client_id, "PITWIRE_CLIENT_SECRET": DEMO_A.secret}
+    order = ["buy", "X", "2.01", "5", "--confirm-above", "2", "--json"]
+
+    def answered(key: str) -> tuple[int, str]:
+        with ScreenProgram([BINARY, "trade", "--url", double.url, *order], **login) as program:
+
+            def is_asked() -> bool:
+                program.read(0.05)
+                return "2.01 is above 2. Send the order? [y/N]" in program.screen.plain
+
+            until(is_asked, "the question")
+            program.press(f"{key}\r")
+            return program.wait()
+
+    code, said = answered("n")
+    assert code == 1 and "the order was not sent" in said and double.texts == []
+    assert answered("y")[0] == 0
+    assert [call["params"]["amount"] for call in double.calls("private/buy")] == [2.01]
 
 
 def test_large_order_needs_a_confirmation(double: "Double") -> None:
