@@ -12,6 +12,10 @@ QUANTILES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p99_9_us": "p99
 # The measurements of a loop that have a TCP ping-pong beside them.
 ON_THE_WIRE = ("propagation", "order placement", "trading loop")
 MODES = ("paper", "pipelined", "inprocess")
+# The clients of the closed loop and of mode `paper`, with the endings of their cases.
+CLIENTS = {"event loop": "", "spin loop": ", spin loop", "busy loop": ", busy loop"}
+# Highest p99 at which the rate of mode `pipelined` counts, in microseconds.
+PIPELINED_P99_US = 5_000
 ORDER = "order placement"
 FOUR = "4 connections,"
 # Measured proposals: the change, the figure, and case and measurement before and after.
@@ -175,6 +179,46 @@ def tcp_table(found: dict[str, dict[str, Any]]) -> str:
     return table(["loop", "µs", "p50", "TCP p50", "ratio", "p99", "TCP p99", "ratio"], rows)
 
 
+def target_row(
+    figure: str, limit: float, values: dict[str, float | None], unit: str = "", at_most: bool = False
+) -> Sequence[str]:
+    """A target and the figures of the clients. It is missed if no client reaches it."""
+    known = {name: value for name, value in values.items() if value is not None}
+    is_met = any(value <= limit if at_most else value >= limit for value in known.values())
+    measured = ", ".join(f"{cell(value, 2)} {name}".strip() for name, value in known.items()) or "-"
+    return [
+        figure,
+        f"at {'most' if at_most else 'least'} {limit:,}{unit}",
+        measured if is_met or not known else f"{measured}: **missed**",
+    ]
+
+
+def target_rows(found: dict[str, dict[str, Any]]) -> Iterable[Sequence[str]]:
+    """The targets of the trading loop and of the test bench."""
+    loops = {client: measurement(found.get(f"closed, {client}"), "trading loop") for client in CLIENTS}
+    for key, limit in (("p50", 1.5), ("p99", 2.5)):
+        ratios = {client: loop.get(f"{key}_to_tcp") for client, loop in loops.items()}
+        yield target_row(f"trading loop to TCP, {key}", limit, ratios, at_most=True)
+    report = found.get("closed, event loop", {})
+    update = measurement(report, "book update").get("p50_us")
+    yield target_row("book update, p50", 1, {"": update}, " µs", at_most=True)
+    yield target_row("book updates on one connection", 400_000, {"": report.get("updates_per_s")}, "/s")
+    one: dict[str, float | None] = {}
+    lowest: dict[str, float | None] = {}
+    for client, ending in CLIENTS.items():
+        rates = numbers(hawkes_rows(found, f"paper-pairs{ending}"), "orders_per_s")
+        if len(rates) > 1:
+            one[client], lowest[client] = rates[0], min(rates[1:]) / rates[0]
+    yield target_row("`paper`, one pair", 12_000, one, " orders/s")
+    yield target_row("`paper`, lowest of 2 to 10 pairs to one pair", 1, lowest)
+    pipelined = [row for case in HAWKES if case.mode == "pipelined" for row in hawkes_rows(found, case.name)]
+    fast = [row["orders_per_s"] for row in pipelined if (row.get("p99_us") or math.inf) <= PIPELINED_P99_US]
+    yield target_row("`pipelined`, highest rate with p99 of at most 5 ms", 50_000, {"": max(fast, default=None)}, "/s")
+    million = hawkes_rows(found, "inprocess-million")
+    rate = million[0]["orders_per_s"] if million else None
+    yield target_row("`inprocess`, 1,000,000 orders", 1_000_000, {"": rate}, "/s")
+
+
 def proposal_table(found: dict[str, dict[str, Any]]) -> str:
     """The figures before and after each proposal."""
     rows = []
@@ -252,6 +296,9 @@ def results_section(found: dict[str, dict[str, Any]], machine: dict[str, str]) -
     parts = [
         f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, build {machine['commit']}, "
         f"{machine['date']}.\n" + (f"\nFailed or incomplete: {'; '.join(failed)}.\n" if failed else ""),
+        "### Targets\n",
+        "A target is missed if no client reaches it.\n",
+        table(["figure", "target", "measured"], target_rows(found)),
         "### Against TCP\n",
         "![latency by percentile](figures/trading-loop.png)\n",
         tcp_table(found),
