@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,31 @@ def follow(venue: Venue, process: subprocess.Popen[str], steps: int) -> None:
             http.result("private/pitwire_advance", {"ns": 5_000_000_000})
             expected = {name: book for name, book in venue_books(http).items() if book["bids"] or book["asks"]}
             until(lambda: read_books(process) == expected, "the venue's books")  # noqa: B023
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_benchmark_has_a_row_for_each_loop_and_transport(client: list[str], venue: Venue) -> None:
+    orders, rounds, rate = 220, 1, 1_000
+    market = [str(instrument_id(venue)), PRICE, str(rate), str(orders), str(rounds)]
+    if client[0] == "java":
+        # One account by SBE, and one by JSON.
+        transports, clients = {"TCP ping-pong", "SBE over TCP", "JSON"}, {"1"}
+        ended = run([*client, "bench", sbe_address(venue), venue.ws_url, INSTRUMENT, *market, *ACCOUNTS], PATIENCE_S)
+    else:
+        transports, clients = {"TCP ping-pong", "SBE"}, {"1", "2"}
+        ended = run([*client, "bench", sbe_address(venue), *market, *ACCOUNTS], PATIENCE_S)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in ended.stdout.splitlines()]
+    assert head[:3] == ["loop", "clients", "transport"]
+    rows = {tuple(line[:3]): dict(zip(head, line, strict=True)) for line in lines}
+    assert len(rows) == len(lines)
+    assert rows.keys() == set(product(("closed", "open"), clients, transports))
+    for row in rows.values():
+        # 220 values allow p50, and not p90.
+        assert float(row["p50"]) > 0 and row["p90"] == row["p99.99"] == "\u2013", row
+        assert row.get("orders", str(orders)) == str(orders)
+    for who in (DEMO_A, DEMO_B):
+        assert Http(venue.address, who).result("private/get_open_orders") == []
 
 
 class Garbage:
