@@ -1,7 +1,9 @@
 """`pitwire flow`: files, the journal, and a fit of an exported tape."""
 
+import csv
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,49 @@ def test_a_flow_is_journaled_exported_and_found_again_by_the_fit(tmp_path: Path)
     assert again["flows"][0]["radius"] == pytest.approx(found["radius"], rel=1e-6)
 
 
+# Of the instruments that `FILE` does not name.
+OTHERS = """
+[[flow]]
+lifetime_s = 60.0
+
+[[flow.type]]
+name = "hit"
+base_per_s = 0.5
+order = "leave_touch"
+
+[[flow.type]]
+name = "join"
+base_per_s = 1.5
+order = "join"
+
+[[flow.kernel]]
+jump_per_s = [[0.0, 0.0], [1.0, 0.0]]
+decay_per_s = 4.0
+
+[[flow.kernel]]
+jump_per_s = [[0.1, 0.0], [0.0, 0.05]]
+decay_per_s = 0.5
+"""
+
+
+def test_each_instrument_has_the_event_types_of_its_own_flow(tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text(FILE + OTHERS)
+    checked = json.loads(run_pitwire("flow", "check", tmp_path / "flow.toml", "--json").stdout)
+    radii = [flow["radius"] for flow in checked["flows"]]
+    # Both matrices are triangular, so a radius is the largest number on a diagonal.
+    assert radii == pytest.approx([0.4, 0.2])
+    arguments = ["--preset", "crypto24x7", "--seed", "3", "--horizon", "120", "--flow", tmp_path / "flow.toml"]
+    assert run_pitwire("sim", *arguments, "--out", tmp_path / "run").returncode == 0
+    assert run_pitwire("export", tmp_path / "run", "--out", tmp_path / "tables").returncode == 0
+    with (tmp_path / "tables/orders.csv").open(newline="") as table:
+        labels: dict[str, set[str]] = defaultdict(set)
+        for row in csv.DictReader(table):
+            labels[row["Instrument"]].add(row["Label"])
+    assert len(labels) > 1
+    for instrument, found in labels.items():
+        assert found - {""} == ({"take", "rest"} if instrument == "BTC_USDC" else {"hit", "join"}), instrument
+
+
 def test_a_venue_journals_its_flow_and_trades_only_its_instruments(tmp_path: Path) -> None:
     (tmp_path / "flow.toml").write_text(FILE)
     options = ["--flow", str(tmp_path / "flow.toml"), "--no-clients", "--speed", "100"]
@@ -95,9 +140,11 @@ def test_a_venue_journals_its_flow_and_trades_only_its_instruments(tmp_path: Pat
     assert all(",BTC_USDC," in row for row in orders)
 
 
-def test_the_default_flow_is_that_of_real_markets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["demo", "jse", "crypto24x7"])
+def test_the_default_flow_is_that_of_real_markets(preset: str) -> None:
+    run = ["sim", "--preset", preset, "--seed", "4", "--events", "3000", "--json"]
     hashes = {
-        flow: json.loads(run_pitwire("sim", "--seed", "4", "--events", "3000", "--json", *flow).stdout)["tape_hash"]
+        flow: json.loads(run_pitwire(*run, *flow).stdout)["tape_hash"]
         for flow in ((), ("--flow", "market"), ("--flow", "demo"))
     }
     assert hashes[()] == hashes["--flow", "market"] != hashes["--flow", "demo"]
@@ -253,6 +300,44 @@ def test_a_replay_of_an_export_reproduces_every_trade(tmp_path: Path) -> None:
     refused = run_pitwire(*replay)
     assert refused.returncode == 1, refused.stderr
     assert re.search(r"events\.csv, line \d+: TimeNs \d+ is before that of an earlier row", refused.stderr)
+
+
+# Two buys at 100.00 dollars, a better offer, a part of a cancel, a deletion, and executions. One of
+# them is of a hidden order.
+MESSAGES = """34200.000000001,1,11,50,1000000,1
+34200.1,1,12,30,1000000,1
+34200.2,1,21,40,1000200,-1
+34200.3,2,11,10,1000000,1
+34200.4,4,11,25,1000000,1
+34200.5,4,11,15,1000000,1
+34200.6,4,12,20,1000000,1
+34200.7,5,0,7,1000100,-1
+34200.8,4,21,40,1000200,-1
+34200.9,3,12,10,1000000,1
+"""
+
+
+@pytest.mark.parametrize(("options", "price_ticks"), [([], 10_000), (["--lobster-tick", "50"], 20_000)])
+def test_a_lobster_message_file_replays_with_own_orders_in_its_queue(
+    options: list[str], price_ticks: int, tmp_path: Path
+) -> None:
+    (tmp_path / "messages.csv").write_text(MESSAGES)
+    replay = ["sim", "--replay", tmp_path / "messages.csv", "--json", *options]
+    alone = json.loads(run_pitwire(*replay).stdout)
+    assert [alone[name] for name in ("recorded_trades", "reproduced_trades", "hidden_trades")] == [5, 4, 1]
+    assert (alone["reproduced_share"], alone["other_trades"], alone["new_trades"]) == (0.8, 0, 0)
+    # Behind order 11 and before order 12, whose lots it takes.
+    own = f"TimeNs,Side,PriceTicks,VolumeLots\n34200050000000,Buy,{price_ticks},15\n"
+    (tmp_path / "own.csv").write_text(own)
+    mine = json.loads(run_pitwire(*replay, "--own-orders", tmp_path / "own.csv").stdout)
+    [fill] = mine["own_fills"]
+    assert (fill["at_ns"], fill["price_ticks"], fill["lots"], fill["is_maker"]) == (
+        34_200_600_000_000,
+        price_ticks,
+        15,
+        True,
+    )
+    assert [mine[name] for name in ("reproduced_trades", "other_trades", "new_trades")] == [3, 1, 2]
 
 
 def test_recorded_trades_and_depth_of_the_binance_form_replay(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
@@ -174,6 +175,55 @@ def test_report_figures_equal_those_of_the_export(tmp_path: Path) -> None:
     assert page.count("<svg") == 2 + 11 * len(report["instruments"])
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert '="#' not in page, "every colour follows the style of the page"
+
+
+def test_a_report_states_twelve_properties_with_band_verdict_and_source(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = ["sim", "--preset", "crypto24x7", "--seed", "3", "--horizon", "3600", "--report", "--out", run]
+    ended = run_pitwire(*arguments, "--json")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)["report"]
+    names = [fact["name"] for fact in report["facts"]]
+    assert len(names) == len(set(names)) == 12
+    page = (run / "report.html").read_text()
+    verdicts = defaultdict(list)
+    for instrument in report["instruments"]:
+        assert [fact["name"] for fact in instrument["facts"]] == names
+        for fact in instrument["facts"]:
+            verdicts[fact["name"]].append(fact["verdict"])
+            if fact["verdict"] == "too_few_values":
+                assert fact["value"] is None and fact["band"] is None
+                continue
+            low, high = fact["band"]
+            assert low <= fact["value"] <= high, fact
+            if fact["criterion"] == "the band is above 0":
+                assert fact["verdict"] == ("pass" if low > 0 else "fail"), fact
+    for fact in report["facts"]:
+        assert re.search(r"\b(19|20)\d\d\b", fact["source"]), fact
+        assert fact["passed"] == verdicts[fact["name"]].count("pass")
+        assert fact["judged"] == len(verdicts[fact["name"]]) - verdicts[fact["name"]].count("too_few_values")
+        assert fact["name"] in page and fact["source"] in page
+    # An hour has no U shape of the day.
+    assert sum(fact["judged"] > 0 for fact in report["facts"]) == 11
+
+
+def test_spread_and_depth_are_in_keeping_with_tick_and_price() -> None:
+    """The prices of these shares differ by a factor of 500, and all have a tick of 0.01 rand."""
+    arguments = ["sim", "--preset", "jse", "--seed", "3", "--horizon", "7200", "--report", "--json"]
+    ended = run_pitwire(*arguments)
+    assert ended.returncode == 0, ended.stderr
+    small_ticks_bps, touch_value = {}, {}
+    for one in json.loads(ended.stdout)["report"]["instruments"]:
+        price_ticks = one["path"]["auctions"][0]["price_ticks"]
+        tick_bps = 10_000 / price_ticks
+        if tick_bps > 5:
+            assert one["spread_ticks"]["median"] == 1, one["name"]
+        if tick_bps < 1:
+            small_ticks_bps[one["name"]] = one["spread_ticks"]["mean"] * tick_bps
+        touch_value[one["name"]] = one["depth_lots"][0]["bid"] * price_ticks * one["tick"]
+    assert len(touch_value) == 12 and len(small_ticks_bps) > 3
+    assert 0.5 < min(small_ticks_bps.values()) < max(small_ticks_bps.values()) < 4, small_ticks_bps
+    assert max(touch_value.values()) < 5 * min(touch_value.values()), touch_value
 
 
 def test_a_report_of_sessions_shows_them_and_the_auction_prices(tmp_path: Path) -> None:
