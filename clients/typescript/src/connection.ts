@@ -119,6 +119,10 @@ export class Connection {
   }
 
   protected async open(): Promise<void> {
+    // Browsers have it in secure contexts only.
+    if (this.settings.clientId !== undefined && !crypto.subtle) {
+      throw new ConnectionFailed('this page cannot sign a login', 'load it over https, or from localhost');
+    }
     await this.#connect();
     this.#watch = setInterval(() => this.#checkSilence(), 1_000);
   }
@@ -315,9 +319,12 @@ function subscription(channels: Channel[]): object {
   return { channels: channels.map(({ name }) => name), resume };
 }
 
+export function hex(bytes: Uint8Array): string {
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 /** Returns the parameters of a login by signature. They do not contain the secret. */
 async function signedLogin(clientId: string, secret: string, timestamp: number): Promise<object> {
-  const hex = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
   const encoder = new TextEncoder();
   const nonce = hex(crypto.getRandomValues(new Uint8Array(8)));
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };

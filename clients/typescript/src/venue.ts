@@ -1,5 +1,5 @@
 import { BookFault, OrderBook } from './book.js';
-import { Connection, type Subscription } from './connection.js';
+import { Connection, hex, type Subscription } from './connection.js';
 import { OrderUnknown, PitwireError, Unanswered } from './errors.js';
 import { GrowingPause, type Settings, sleep } from './settings.js';
 import type { Amendment, Fill, NewOrder, Order, OrderOutcome, Restart } from './types.js';
@@ -18,7 +18,7 @@ export interface BookSubscription extends Subscription {
 /** A connection to a venue with the calls of a trader. */
 export class Venue extends Connection {
   #entries = new Map<string, { instrument: string; validUntilMs: number }>();
-  #labelPrefix = `pw-${crypto.randomUUID().slice(0, 8)}`;
+  #labelPrefix = `pw-${hex(crypto.getRandomValues(new Uint8Array(4)))}`;
   #nextLabel = 1;
 
   /** Connects, and logs in if the settings have credentials. */
