@@ -9,7 +9,7 @@ from test_publishers import program
 from typer.testing import CliRunner
 
 from lab.cli import app
-from lab.publication import analysis, page, report
+from lab.publication import analysis, page, publishers, report
 from lab.publication.analysis import AnalysisError, analyse
 from lab.publication.run import Record, run_study
 from lab.publication.study import PublicationStudy, load, plan
@@ -112,6 +112,9 @@ def test_an_unknown_key_of_a_study_file_is_named(tmp_path: Path) -> None:
 def test_the_study_files_of_the_repository_can_be_read(name: str) -> None:
     found = load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
     assert found.name == name
+    # Nothing is left out, not even our own publisher.
+    assert set(found.publishers) == set(publishers.load_all())
+    assert all(test.publishers == [] for test in found.test)
     seed = next(test for test in found.test if test.name == "heartbeat")
     assert (seed.connections, seed.messages, seed.bytes) == (5_000, 10, 10_000)
 

@@ -12,7 +12,7 @@ from conftest import lines_of_code
 
 from lab.connectors import ConnectorError
 from lab.process import RunError
-from lab.publication import publishers
+from lab.publication import artillery, publishers
 from lab.publication.check import check
 from lab.publication.publishers import Publisher, PublisherDescription
 from lab.publication.server import Queue, Server
@@ -50,6 +50,14 @@ def test_a_publisher_passes_the_checks(name: str) -> None:
 @pytest.mark.parametrize("folder", sorted(publishers.PUBLISHERS.glob("*/publisher.toml")), ids=lambda p: p.parent.name)
 def test_a_publisher_has_fewer_than_200_lines(folder: Path) -> None:
     assert 0 < lines_of_code(folder.parent) < 200
+
+
+def test_every_publisher_offers_echo_heartbeat_and_fan_out_and_some_a_queue() -> None:
+    offered = {name: set(publisher.description.tests) for name, publisher in publishers.load_all().items()}
+    assert all(tests >= {"echo", "heartbeat", "fan-out"} for tests in offered.values()), offered
+    with_queue = {name for name, tests in offered.items() if "queue" in tests}
+    assert publishers.OURS in with_queue
+    assert len(with_queue) > 1
 
 
 def test_the_test_publisher_passes_the_checks() -> None:
@@ -127,6 +135,23 @@ def test_a_queue_delivers_every_message_in_order(tmp_path: Path) -> None:
     figures = measure(program(), Workload(kind="queue", connections=2, seconds=0.5, rate=50), tmp_path)
     assert figures["deliveries"] > 0
     assert figures["lost"] == figures["duplicated"] == figures["unnumbered"] == 0
+
+
+@pytest.mark.parametrize(("fault", "has_errors"), [("", False), ("changed-echo", True)])
+def test_artillery_measures_echoes_and_counts_wrong_ones(tmp_path: Path, fault: str, has_errors: bool) -> None:
+    if (problem := artillery.problem()) is not None:
+        pytest.skip(problem)
+    figures = artillery.measure(program(fault), Workload(kind="echo", connections=2, seconds=2, rate=10), tmp_path)
+    assert (figures["errors"] > 0) == has_errors, figures
+    if not has_errors:
+        assert figures["deliveries"] == 20
+        assert 0 < figures["p50_us"] <= figures["p99_us"]
+
+
+def test_our_publisher_runs_with_its_default_settings() -> None:
+    script = (publishers.PUBLISHERS / publishers.OURS / "publish").read_text()
+    source_of_messages = {"--echo", "--respond", "--synthetic", "--bytes", "--nats", "--subject", "--auth"}
+    assert set(re.findall(r"--[a-z-]+", script)) == source_of_messages | {"--listen", "--ready-file"}
 
 
 def test_the_publisher_of_the_tutorial_passes_the_checks(tmp_path: Path) -> None:

@@ -86,6 +86,20 @@ def test_scripted_faults_are_counted_exactly(tmp_path: Path) -> None:
     assert all(outage["last_sequence"] == 100 for outage in found.outages)
 
 
+def test_a_relayed_server_reaches_every_connector(exchange: str, tmp_path: Path) -> None:
+    relay = {"exchange": "mine", "relay": f"{exchange}/busy", "relay_subscribe": "hello"}
+    results = execute(tmp_path, ["a", "b"], joined=[relay | {"warm_up_s": 0, "measured_s": 2}])
+    record = results.records()[0]
+    assert record.usable, record.reasons
+    found = analysis.analyse(results).joined[0]
+    assert found.exchange == "mine"
+    # The server sends fifty messages a second. The relay adds the envelope that they are matched by.
+    assert found.matched > 20
+    for counts in found.counts:
+        assert (counts.missing, counts.duplicates, counts.without_envelope) == (0, 0, 0)
+    assert {counts.connector for counts in found.counts} == {"a", "b"}
+
+
 def test_protocol_violation_is_an_outage_and_the_run_continues(tmp_path: Path) -> None:
     (tmp_path / "faults.toml").write_text(BREAKS)
     joined = {
