@@ -6,6 +6,19 @@ import { SIZES, judge } from './axe.mjs';
 import { withVenue } from './stage.mjs';
 import { Api, BINARY, download, logIn, picture, until } from './venue.mjs';
 
+const INTERVALS = 'Times between events, share of at least this size';
+const TYPES = 'Events by type, a second over all instruments';
+const CHARTS = [
+  'Price',
+  'Spread in ticks',
+  'Lots at the best prices',
+  'Depth, mean lots by distance in ticks',
+  'Traded lots',
+  TYPES,
+  INTERVALS,
+  'Time of a command in the engine, commands below each bound',
+];
+
 let venue, browser, page, api;
 
 // Without a flow the page has nothing else to draw.
@@ -55,12 +68,11 @@ test('a run ends with charts, and its tape is that of the command line', async (
   const run = await newest();
   await page.waitForSelector('[data-chart="Price"] .line[d^="M"]');
   const charts = await page.$$eval('[data-chart]', (all) => all.map((one) => one.dataset.chart));
-  assert.equal(charts.length, 8, String(charts));
-  assert.ok(
-    charts.some((chart) => chart.startsWith('Time of a command in the engine')),
-    String(charts),
-  );
+  assert.deepEqual(charts, CHARTS);
   for (const chart of charts) await page.waitForSelector(`[data-chart="${chart}"] :is(.line[d^="M"], .bar)`);
+  const drawn = (chart, part) => page.locator(`[data-chart="${chart}"] ${part}`).count();
+  assert.equal(await drawn(INTERVALS, '.line[d^="M"]'), 2, 'the run and the theory');
+  assert.equal(await drawn(TYPES, '.mark'), await drawn(TYPES, '.bar'), 'each type has its theory');
   await picture(page, 'simulation');
   const options = await page
     .getByRole('combobox', { name: /^Instrument/ })
