@@ -261,6 +261,14 @@ def test_refusals_have_the_right_class(exchange: ccxt.deribit) -> None:
         exchange.edit_order(NO_SUCH_ORDER, SPOT, "limit", "buy", 1, price)
 
 
+def test_a_trigger_that_the_client_sends_raw_is_refused_by_name(exchange: ccxt.deribit) -> None:
+    """ccxt translates its own names of a trigger, and passes on every other parameter."""
+    price = far_below(exchange)
+    with pytest.raises(ccxt.ExchangeError, match="stop_price"):
+        exchange.create_order(SPOT, "limit", "buy", 1, price, {"stop_price": price})
+    assert exchange.fetch_open_orders(SPOT) == []
+
+
 @pytest.mark.parametrize("wrong", [Credentials("demo-a", "not-the-secret"), Credentials("unknown", "demo-a-secret")])
 def test_a_wrong_key_is_an_authentication_error(venue: Venue, wrong: Credentials) -> None:
     stranger = deribit(venue, wrong)

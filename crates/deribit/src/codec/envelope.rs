@@ -101,8 +101,8 @@ pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u
                 if let Some(retry_after_ms) = error.retry_after_ms() {
                     j.key("retry_after_ms").uint(retry_after_ms);
                 }
-                if let Some(entry) = entry {
-                    j.key("remedy").string(&entry.remedy);
+                if let Some(remedy) = error.remedy() {
+                    j.key("remedy").string(&remedy);
                 }
             });
         });

@@ -1,5 +1,6 @@
 //! Errors, from the registry in `contracts/errors.toml`.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use pitwire_model::{Decimal, Reject};
@@ -101,6 +102,15 @@ impl RpcError {
 
     pub fn entry(&self) -> Option<&'static ErrorEntry> {
         registry().iter().find(|entry| entry.name == self.name)
+    }
+
+    /// Returns the remedy of the registry. It names the parameter that the client sent.
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = &self.entry()?.remedy;
+        Some(match self.param {
+            Some("max_show") => remedy.replace("display_amount", "max_show").into(),
+            _ => remedy.into(),
+        })
     }
 }
 

@@ -42,6 +42,17 @@ const HIDDEN: [&str; 2] = ["hidden", "pitwire_hidden"];
 const MINIMUM: [&str; 2] = ["min_execution", "pitwire_minimum_execution"];
 const TIF: [&str; 2] = ["tif_ext", "pitwire_time_in_force"];
 const EXPIRES: [&str; 2] = ["expires_at", "pitwire_expires_at"];
+/// Parameters with several names, by the name in a refusal of the engine. The first name in the list
+/// that a request has is the one that decides.
+const SPELLINGS: &[(&str, &[&str])] = &[
+    ("amount", &["amount", "contracts"]),
+    ("display_amount", &["display_amount", "max_show"]),
+    ("min_execution", &MINIMUM),
+    ("time_in_force", &[TIF[0], TIF[1], "time_in_force"]),
+    ("expires_at", &EXPIRES),
+    ("hidden", &HIDDEN),
+    ("price", &["price", "trigger_price"]),
+];
 
 /// Reads a new order.
 ///
@@ -128,6 +139,14 @@ pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
         return Ok(());
     }
     Err(RpcError::param("timed_out", "valid_until", format!("it is {now_ms} ms, valid_until is {until_ms}")))
+}
+
+/// Returns the name under which a request has a parameter, so that a refusal names what the client
+/// sent.
+pub fn sent_name(call: &Call<'_>, name: &'static str) -> &'static str {
+    let is_sent = |name: &'static str| matches!(call.params.text(name), Ok(Some(text)) if !text.is_empty());
+    let spellings = SPELLINGS.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, spellings)| spellings);
+    spellings.iter().copied().find(|spelling| is_sent(spelling)).unwrap_or(name)
 }
 
 /// Reads `client_order_id`; empty if it is absent.

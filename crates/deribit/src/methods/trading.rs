@@ -179,6 +179,7 @@ impl RejectContext {
 fn explained(call: &Call<'_>, reason: Reject, asked: &RejectContext) -> RpcError {
     let engine = call.venue.engine();
     let mut error = RpcError::from(reason);
+    error.param = error.param.map(|param| order_parameters::sent_name(call, deciding_param(reason, asked, param)));
     if let Some(limit) = limit_of(engine, reason, asked) {
         error = error.with_limit(limit);
     }
@@ -214,6 +215,16 @@ fn explained(call: &Call<'_>, reason: Reject, asked: &RejectContext) -> RpcError
             error.reason = format!("{what}: {}", error.reason);
             error
         }
+    }
+}
+
+/// Returns the parameter that a reject is about. A hidden order and an iceberg are limit orders with
+/// one more parameter, and that one decides where a session does not take them.
+fn deciding_param(reason: Reject, asked: &RejectContext, param: &'static str) -> &'static str {
+    match (reason, asked.order_type) {
+        (Reject::TypeNotAllowedInSession, OrderType::Hidden { .. }) => "hidden",
+        (Reject::TypeNotAllowedInSession, OrderType::Limit { .. }) if asked.is_iceberg => "display_amount",
+        _ => param,
     }
 }
 

@@ -46,7 +46,8 @@ const IDENTITY: Shape = Of(&[
     ("creation_timestamp", Int),
     ("summaries", Some(&SUMMARY)),
 ]);
-const SUBACCOUNT: Shape = Of(&[("id", Int), ("username", Text), ("type", Is("main"))]);
+const SUBACCOUNT: Shape =
+    Of(&[("id", Int), ("username", Text), ("type", Is("main")), ("receive_notifications", Shape::Bool)]);
 
 const SESSION: Shape = Of(&[
     ("timestamp", Int),

@@ -4,7 +4,8 @@
 use crate::common::{Reply, World};
 use pitwire_deribit::Session;
 use pitwire_model::{
-    Command, InstrumentId, Phase, RemainingSessions, SessionReason, TradingRules, VenueDay, VenueNanos,
+    Command, InstrumentId, InstrumentLimits, Lots, Phase, RemainingSessions, SessionReason, TradingRules, VenueDay,
+    VenueNanos,
 };
 use serde_json::{Value, json};
 
@@ -294,6 +295,47 @@ fn session_refusal_names_session_and_rule() {
     let closed = world.call(&mut alice, "private/buy", order(json!({"price": 3000})));
     let data = refused(&closed, 10012, "not_open");
     assert!(data["reason"].as_str().is_some_and(|text| text.starts_with("the session is post_close")), "{data}");
+}
+
+/// Some parameters have two names. A refusal names the one that the client sent.
+#[test]
+fn refusal_names_the_parameter_as_it_was_sent() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    let limits = InstrumentLimits { max_lots: Some(Lots(50)), max_notional_units: None, collar_bps: None };
+    world.venue.must(Command::SetInstrumentLimits { instrument: NPN, limits });
+    let sent = |world: &mut World, alice: &mut Session, mut params: Value| {
+        params["instrument_name"] = json!("NPN_ZAR");
+        let reply = world.call(alice, "private/buy", params);
+        reply.value["error"]["data"].clone()
+    };
+    for (params, param) in [
+        (json!({"amount": 51, "price": 3000}), "amount"),
+        (json!({"contracts": 51, "price": 3000}), "contracts"),
+        (json!({"amount": 5, "price": 3000, "display_amount": 0}), "display_amount"),
+        (json!({"amount": 5, "price": 3000, "max_show": 0}), "max_show"),
+        (json!({"amount": 5, "type": "market", "time_in_force": "gtc"}), "time_in_force"),
+        (json!({"amount": 5, "type": "market", "tif_ext": "gtc"}), "tif_ext"),
+        (json!({"amount": 5, "type": "market", "pitwire_time_in_force": "gtc"}), "pitwire_time_in_force"),
+        (
+            json!({"amount": 5, "price": 3000, "hidden": true, "pitwire_minimum_execution": 0}),
+            "pitwire_minimum_execution",
+        ),
+        (
+            json!({"amount": 5, "price": 3000, "tif_ext": "gtd", "pitwire_expires_at": "2090-01-01"}),
+            "pitwire_expires_at",
+        ),
+    ] {
+        let data = sent(&mut world, &mut alice, params);
+        assert_eq!(data["param"], param, "{data}");
+        let shown = data["remedy"].as_str().expect("a remedy").contains("display_amount");
+        assert_eq!(shown, param == "display_amount", "{data}");
+    }
+    world.turn(Phase::IntradayCall);
+    for name in ["hidden", "pitwire_hidden"] {
+        let data = sent(&mut world, &mut alice, json!({"amount": 5, "price": 3000, name: true}));
+        assert_eq!((&data["name"], &data["param"]), (&json!("type_not_allowed_in_session"), &json!(name)));
+    }
 }
 
 #[test]
