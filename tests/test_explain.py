@@ -3,6 +3,7 @@ venue."""
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,21 @@ def test_log_explains_each_step_of_an_order(data: Path) -> None:
     assert "3 NPN, limit" in text.stdout and "2 NPN at 2900.00 with order" in text.stdout
     raw = run_pitwire("explain", "--data", data, "--order", mine, "--raw")
     assert "3 lots, limit" in raw.stdout and "2 lots at 290000 with order" in raw.stdout
+
+
+def test_times_are_those_of_the_venue(data: Path) -> None:
+    """Johannesburg is two hours ahead of UTC."""
+    block = {"instrument_name": "NPN_ZAR", "direction": "buy", "amount": 40, "price": 3210.5, "counterparty": "demo-b"}
+    with Venue(data, extra=["--no-flow", "--clock", "manual"], preset="jse") as venue:
+        alice = Http(venue.address, DEMO_A)
+        report = alice.result("private/pitwire_report_trade", block)["report_id"]
+        now_ns = int(alice.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"])
+        assert venue.stop() == 0
+    local = datetime.fromtimestamp(now_ns // 10**9, UTC) + timedelta(hours=2)
+    shown = run_pitwire("explain", "--data", data, "--order", report)
+    assert shown.returncode == 0, shown.stderr
+    # A manual clock stands still, so the report and the question have the same second.
+    assert shown.stdout.splitlines()[0].startswith(f"{local:%Y-%m-%d %H:%M:%S}"), shown.stdout
 
 
 def test_a_report_is_found_by_its_number(data: Path) -> None:

@@ -363,6 +363,36 @@ def test_only_placed_orders_are_counted_and_have_an_event_type(run: Run, tmp_pat
     assert set(types) - {""} == kinds
 
 
+def test_orders_have_the_words_of_scenarios(tmp_path: Path) -> None:
+    """Every order type, and each time in force that carries a date or a time."""
+    expected: dict[str, tuple[str, str]] = {}
+    with Venue(tmp_path / "data", ["--no-flow", "--clock", "manual"]) as venue:
+        client = Http(venue.address, DEMO_A)
+        now_ns = int(client.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"])
+        tomorrow = datetime.fromtimestamp(now_ns // 10**9 + 86_400, UTC).strftime("%Y-%m-%d")
+        order = {"instrument_name": "NPN_ZAR", "amount": 20, "price": 3200}
+        stop = {"trigger": "last_price", "trigger_price": 3300}
+        for more, words in [
+            ({"time_in_force": "good_til_day"}, ("limit", "day")),
+            ({"display_amount": 5}, ("iceberg", "gtc")),
+            ({"hidden": True}, ("hidden", "gtc")),
+            ({"type": "stop_limit", "price": 3310} | stop, ("stop_limit", "gtc")),
+            ({"tif_ext": "gtt", "expires_at": now_ns // 1_000_000 + 1_000}, ("limit", "gtt")),
+            ({"tif_ext": "gtd", "expires_at": tomorrow}, ("limit", "gtd")),
+        ]:
+            entered = client.result("private/buy", order | more)["order"]
+            expected[entered["order_id"]] = words
+        del order["price"]
+        entered = client.result("private/buy", order | {"type": "stop_market"} | stop)["order"]
+        expected[entered["order_id"]] = ("stop", "gtc")
+        assert venue.stop() == 0
+    export(tmp_path / "data", tmp_path / "out")
+    assert {row["OrderId"]: (row["Type"], row["TimeInForce"]) for row in rows(tmp_path / "out", "orders")} == expected
+    # Text of the program, such as `GoodTillTime { at: .. }`, has braces and names of types.
+    text = (tmp_path / "out/orders.csv").read_text()
+    assert "{" not in text and "good_till" not in text.lower() and "GoodTill" not in text
+
+
 @pytest.mark.parametrize("library", ["pandas", "Polars", "DuckDB"])
 def test_the_lines_for_notebooks_run(run: Run, tmp_path: Path, library: str) -> None:
     export(run.data, tmp_path / "tables", "--format", "parquet")

@@ -322,6 +322,16 @@ def test_a_schedule_that_cannot_be_kept_is_refused(data: Path, broken: str, says
     assert not (data / "configuration.json").exists()
 
 
+@pytest.mark.parametrize("preset", ["demo", "jse", "crypto24x7"])
+def test_half_days_work_with_every_preset(data: Path, preset: str) -> None:
+    data.parent.mkdir(parents=True, exist_ok=True)
+    config = data.parent / "pitwire.toml"
+    config.write_text('[calendar]\nhalf_days = ["2026-12-24"]\n')
+    options = ["--no-flow", "--clock", "manual", "--config", str(config)]
+    with Venue(data, [*options, "--key-file", str(data.parent / "vault.key")], preset=preset) as venue:
+        assert venue.stop() == 0
+
+
 def test_another_schedule_on_an_old_directory_waits_to_be_applied(data: Path) -> None:
     with with_config(data, EVERY_FEW_SECONDS) as venue:
         assert venue.stop() == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from feed import CLOSE, PATIENCE_S, TEXT, Feed, Peer, frame, split, split_command, summary
+from rpc import Http
 from venue import BINARY, DEMO_A, OPERATOR, Credentials, Venue, run_pitwire
 
 GREEN, RED = "\x1b[32m", "\x1b[31m"
@@ -86,6 +87,26 @@ def test_an_operators_tables_are_aligned_and_in_a_useful_order(venue: Venue) -> 
         assert all(re.fullmatch(r"-?[\d.]+", cell) for cell in column), (name, column)
     accounts = said(venue, "accounts").splitlines()
     assert accounts[0].split()[:2] == ["account", "name"]
+
+
+def test_own_orders_are_a_table_in_a_traders_order(venue: Venue, http: Http) -> None:
+    for amount, price in [(1, 3000), (1500, 3.5)]:
+        http.result("private/buy", {"instrument_name": "NPN_ZAR", "amount": amount, "price": price})
+    command = [BINARY, "trade", "--url", venue.ws_url, "orders"]
+    environment = os.environ | as_client(DEMO_A)
+    head, *rows = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, env=environment
+    ).stdout.splitlines()
+    columns = ["order_id", "instrument_name", "direction", "order_type", "price", "amount", "filled_amount"]
+    assert head.split() == [*columns, "average_price", "time_in_force", "order_state"] and len(rows) == 2
+    for name in ("order_id", "price", "amount", "filled_amount"):
+        heading = re.search(rf"(?<!\S){name}(?!\S)", head)
+        assert heading is not None
+        end = heading.end()
+        cells = [row[:end].rsplit(" ", 1)[-1] for row in rows]
+        assert all(re.fullmatch(r"[\d.]+", cell) for cell in cells), (name, cells)
+        # The next column begins behind a gap, so no digit of a number stands right of its head.
+        assert all(row[end : end + 1] == " " for row in rows), (name, rows)
 
 
 # An operator's command says what happened
