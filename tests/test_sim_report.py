@@ -1,10 +1,11 @@
 """The figures of `pitwire sim --report`, computed again from the output of `pitwire export`."""
 
 import csv
+import html
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -37,6 +38,8 @@ class Again:
     book: dict[str, dict[int, int]] = field(default_factory=lambda: {"Buy": {}, "Sell": {}})
     spread_ns: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     mids: list[float | None] = field(default_factory=list)
+    # At each second: spread, lots at the best bid, lots at the best offer.
+    samples: list[tuple[int, int, int] | None] = field(default_factory=list)
     touch_lots: list[int] = field(default_factory=list)
     hits: list[tuple[int, float]] = field(default_factory=list)
     now_ns: int = START_NS
@@ -51,8 +54,10 @@ class Again:
             self.spread_ns[touch[1] - touch[0]] += until_ns - self.now_ns
         while START_NS + len(self.mids) * 10**9 <= until_ns:
             self.mids.append(sum(touch) / 2 if touch else None)
+            bid_lots, ask_lots = (self.book["Buy"][touch[0]], self.book["Sell"][touch[1]]) if touch else (0, 0)
+            self.samples.append((touch[1] - touch[0], bid_lots, ask_lots) if touch else None)
             if touch:
-                self.touch_lots.append(self.book["Buy"][touch[0]])
+                self.touch_lots.append(bid_lots)
         self.now_ns = until_ns
 
     def command(self, levels: list[dict[str, str]], trades: list[dict[str, str]]) -> None:
@@ -153,6 +158,11 @@ def test_report_figures_equal_those_of_the_export(tmp_path: Path) -> None:
         assert interval["lots"] == sum(int(row["Volume"]) for row in within)
         assert interval["last_ticks"] == (prices[-1] if prices else None)
         assert interval["high_ticks"] == max(prices, default=None)
+        first = place * path["interval_s"]
+        sampled = [sample for sample in again.samples[first : first + path["interval_s"]] if sample is not None]
+        for number, name in enumerate(["spread_ticks", "best_bid_lots", "best_ask_lots"]):
+            values = [sample[number] for sample in sampled]
+            assert interval[name] == (pytest.approx(sum(values) / len(values)) if values else None), (name, place)
     by_price: dict[int, int] = defaultdict(int)
     for row in trades:
         by_price[ticks(row["Price"])] += int(row["Volume"])
@@ -224,6 +234,59 @@ def test_spread_and_depth_are_in_keeping_with_tick_and_price() -> None:
     assert len(touch_value) == 12 and len(small_ticks_bps) > 3
     assert 0.5 < min(small_ticks_bps.values()) < max(small_ticks_bps.values()) < 4, small_ticks_bps
     assert max(touch_value.values()) < 5 * min(touch_value.values()), touch_value
+
+
+# Words of the legend of each plot with more than one series.
+LEGENDS = {
+    "Events of each type a second": ["buys or both sides, realised", "sells, realised", "theory"],
+    "Times between events": ["long-run rate", "integrated intensity (rescaled)", "exponential: theory"],
+    "Price": ["lowest to highest price", "last price"],
+    "Depth over time": ["best bid", "best offer"],
+    "Depth by distance": ["bids", "offers"],
+    "Autocorrelation of order signs": ["95 % of independent values", "order signs"],
+    "Autocorrelation of returns": ["95 % of independent values", "returns", "sizes of returns"],
+}
+OTHER_PLOTS = ["Volume by price", "Volume over time", "Spread over time", "Spread: share of the time"]
+OTHER_PLOTS += ["Volatility signature", "Impact"]
+
+
+def figure_of(part: str) -> tuple[str, str, str]:
+    """The caption of a plot, the words in the plot, and the sentence below it."""
+    caption = part.partition("<h3>")[2].partition("</h3>")[0]
+    svg = part.partition("<svg")[2].partition("</svg>")[0]
+    reading = part.partition("<figcaption>")[2].partition("</figcaption>")[0]
+    return caption, " ".join(html.unescape(re.sub("<[^>]*>", " ", svg)).split()), reading
+
+
+def test_each_plot_of_a_report_explains_itself(tmp_path: Path) -> None:
+    """The legend is in the plot and a sentence is below it. Published properties name their
+    sources."""
+    run = tmp_path / "run"
+    ended = run_pitwire("sim", "--seed", "7", "--horizon", str(SECONDS), "--out", run, "--report", "--json")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)["report"]
+    page = (run / "report.html").read_text()
+    figures = [figure_of(part) for part in page.split("<figure>")[1:]]
+    captions = Counter(caption for caption, *_ in figures)
+    each = len(report["instruments"])
+    assert captions == {name: 1 if "vents" in name else each for name in [*LEGENDS, *OTHER_PLOTS]}
+    assert len(figures) == page.count("<svg"), "no plot stands without a caption"
+    for caption, svg, reading in figures:
+        assert all(label in svg for label in LEGENDS.get(caption, [])), (caption, svg)
+        assert reading.endswith(".") and len(reading.split()) >= 5, (caption, reading)
+        if caption == "Autocorrelation of order signs":
+            assert re.match(r"\d+ of \d+ lags are outside the band of \d+ independent signs\. \S", reading), reading
+        if caption == "Autocorrelation of returns":
+            assert re.search(r"lags of the returns and \d+ of the sizes are outside the band\. \S", reading), reading
+        if caption == "Times between events":
+            assert re.search(r"rescaled times are (not )?exponential.*below \d", reading), reading
+    head, *rows_of_facts = re.findall("<tr>.*?</tr>", page.split('<table class="facts">')[1].split("</table>")[0])
+    assert "source" in head and len(rows_of_facts) == len(report["facts"]) >= 10
+    for row, fact in zip(rows_of_facts, report["facts"], strict=True):
+        assert fact["name"] in row and fact["source"] in row and re.search(r"\d{4}", fact["source"]), row
+    for instrument in report["instruments"]:
+        assert {fact["verdict"] for fact in instrument["facts"]} <= {"pass", "fail", "too_few_values"}
+        assert len(instrument["facts"]) >= 10
 
 
 def test_a_report_of_sessions_shows_them_and_the_auction_prices(tmp_path: Path) -> None:
