@@ -4,13 +4,14 @@ import { Venue, openBrowser } from './venue.mjs';
 
 /**
  * Starts a venue and a browser before the tests, and ends them afterwards. `prepare` gets both, and
- * may store an `api` beside them, which is closed too. `options` are those of `Venue.create`.
+ * may store an `api` beside them, which is closed too. `options` are those of `Venue.create`, and
+ * `browserOptions` those of `openBrowser`.
  */
-export function withVenue(prepare, options = []) {
+export function withVenue(prepare, options = [], browserOptions = {}) {
   const stage = {};
   before(async () => {
     stage.venue = await Venue.create(...options);
-    stage.browser = await openBrowser(stage.venue);
+    stage.browser = await openBrowser(stage.venue, browserOptions);
     await prepare(stage);
   });
   after(async () => {
