@@ -59,6 +59,14 @@ test('trades open, extend and follow candles', () => {
   ]);
 });
 
+test('the volume of an inverse contract is in its base currency', () => {
+  // 3,000 USD at 50,000 and at 60,000 are 0.06 + 0.05 BTC.
+  const trades = [trade(HOUR, 50_000, 3_000), trade(HOUR + 1_000, 60_000, 3_000)];
+  const [made] = fromTrades(trades, 60, true);
+  expect(made!.volume).toBeCloseTo(0.11, 12);
+  expect(fromTrades(trades, 60)[0]!.volume).toBe(6_000);
+});
+
 test('a trade of a closed candle is refused', () => {
   const candles = fromChartData(chart([HOUR + 60_000]));
   expect(addTrade(candles, trade(HOUR + 1_000, 99))).toBe(false);

@@ -28,9 +28,9 @@ export function isMadeOfTrades(bucket: number): boolean {
 }
 
 /** Candles of `bucket` seconds from trades, oldest first. */
-export function fromTrades(trades: readonly Trade[], bucket: number): Candle[] {
+export function fromTrades(trades: readonly Trade[], bucket: number, isInverse = false): Candle[] {
   const candles: Candle[] = [];
-  for (const trade of trades) addTrade(candles, trade, bucket);
+  for (const trade of trades) addTrade(candles, trade, bucket, isInverse);
   return candles;
 }
 
@@ -60,21 +60,22 @@ function isWhole(candle: { [K in keyof Candle]: Candle[K] | undefined }): candle
 
 /**
  * Adds a trade to the newest candle or opens the next one. Returns false for a trade of a closed
- * candle:
- * trades arrive in order, so it is a duplicate.
+ * candle: trades arrive in order, so it is a duplicate. The amount of an inverse contract is in
+ * quote currency, and its volume in base currency, as in the venue's candles.
  */
-export function addTrade(candles: Candle[], trade: Trade, bucket = MINUTE): boolean {
+export function addTrade(candles: Candle[], trade: Trade, bucket = MINUTE, isInverse = false): boolean {
   const time = Math.floor(trade.timestamp / 1000 / bucket) * bucket;
-  const { price, amount } = trade;
+  const { price } = trade;
+  const volume = isInverse ? trade.amount / price : trade.amount;
   const newest = candles.at(-1);
   if (newest === undefined || newest.time < time) {
-    candles.push({ time, open: price, high: price, low: price, close: price, volume: amount });
+    candles.push({ time, open: price, high: price, low: price, close: price, volume });
     return true;
   }
   if (newest.time > time) return false;
   newest.high = Math.max(newest.high, price);
   newest.low = Math.min(newest.low, price);
   newest.close = price;
-  newest.volume += amount;
+  newest.volume += volume;
   return true;
 }

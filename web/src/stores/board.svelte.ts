@@ -2,6 +2,9 @@ import type { Connection } from '../lib/connection';
 import { decimalsOf } from '../lib/format';
 import { phase, type Instrument, type Ticker } from '../lib/venue';
 
+/** Decimals of the volume of an inverse contract, whose lot is a small part of one base unit. */
+const INVERSE_VOLUME_DECIMALS = 4;
+
 /** One row of the instrument list: the instrument, its number formats and its newest ticker. */
 export class Listing {
   ticker = $state.raw<Ticker | null>(null);
@@ -10,11 +13,16 @@ export class Listing {
   readonly name: string;
   readonly priceDecimals: number;
   readonly amountDecimals: number;
+  /** Whether amounts are in the quote currency. Volumes are in the base currency all the same. */
+  readonly isInverse: boolean;
+  readonly volumeDecimals: number;
 
   constructor(readonly instrument: Instrument) {
     this.name = instrument.instrument_name;
     this.priceDecimals = decimalsOf(instrument.tick_size);
     this.amountDecimals = decimalsOf(instrument.min_trade_amount);
+    this.isInverse = instrument.instrument_type === 'reversed';
+    this.volumeDecimals = this.isInverse ? INVERSE_VOLUME_DECIMALS : this.amountDecimals;
   }
 
   update(ticker: Ticker): void {

@@ -35,6 +35,7 @@ export class Market {
   #backlog: Trade[] | null = [];
   #lastSequence = 0;
   #load = 0;
+  #isInverse = false;
 
   #stamped: (timestamp: number) => void;
 
@@ -44,11 +45,13 @@ export class Market {
     this.#stamped = stamped;
   }
 
-  select(name: string | null): void {
+  /** `isInverse` tells that amounts of this instrument are in its quote currency. */
+  select(name: string | null, isInverse: boolean): void {
     if (name === this.name) return;
     this.#close?.();
     this.#close = null;
     this.name = name;
+    this.#isInverse = isInverse;
     this.#empty();
     if (name === null) return;
     const bookChannel = `book.${name}.100ms`;
@@ -126,6 +129,7 @@ export class Market {
     return fromTrades(
       trades.toSorted((a, b) => a.trade_seq - b.trade_seq),
       bucket,
+      this.#isInverse,
     );
   }
 
@@ -168,7 +172,7 @@ export class Market {
     }
     const fresh = after(this.#lastSequence, incoming);
     if (fresh.length === 0) return;
-    for (const trade of fresh) addTrade(this.candles, trade, this.bucketSeconds);
+    for (const trade of fresh) addTrade(this.candles, trade, this.bucketSeconds, this.#isInverse);
     this.#lastSequence = fresh.at(-1)!.trade_seq;
     this.trades = merge(this.trades, fresh, TAPE_LENGTH);
     this.candleRevision++;
