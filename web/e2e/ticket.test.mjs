@@ -76,6 +76,53 @@ test('the message of a fill has the exact average price', async () => {
   assert.equal(number(average), order.average_price);
 });
 
+test('own fills are drawn on the chart', async () => {
+  const chart = page.getByRole('img', { name: /^Candles of/ });
+  // One order, which met two others.
+  await until(async () => (await chart.getAttribute('data-fills')) === '2', 'two marks');
+  await page.goto(new URL('#SBK_ZAR', page.url()).href);
+  await until(async () => (await chart.getAttribute('data-fills')) === '0', 'no marks of another market');
+  await page.goto(new URL(`#${NAME}`, page.url()).href);
+  await until(async () => (await chart.getAttribute('data-fills')) === '2', 'the marks again');
+});
+
+test('the chart has candles of six lengths', async () => {
+  const select = page.getByLabel('Length of a candle');
+  const chart = page.getByRole('img', { name: /^Candles of/ });
+  const words = await select.locator('option').allTextContents();
+  assert.deepEqual(words, ['1s', '5s', '1m', '5m', '15m', '1h']);
+  for (const [index, seconds] of [1, 5, 60, 300, 900, 3600].entries()) {
+    await select.selectOption({ label: words[index] });
+    await page.getByRole('img', { name: `Candles of ${seconds} seconds` }).waitFor();
+    await until(async () => Number(await chart.getAttribute('data-candles')) > 0, `candles of ${seconds} s`);
+  }
+  await select.selectOption({ label: '1m' });
+});
+
+test('the volume of an inverse contract is in base currency, also of trades that arrive', async () => {
+  await page.goto(new URL('#BTC-PERPETUAL', page.url()).href);
+  const chooseHours = async () => {
+    await page.getByLabel('Length of a candle').selectOption({ label: '1h' });
+    await page.getByRole('img', { name: 'Candles of 3600 seconds with volume, BTC-PERPETUAL' }).waitFor();
+  };
+  await chooseHours();
+  const shown = async () => /Vol\s*([\d.,]+)/.exec(await page.locator('.chart .legend').textContent())?.[1];
+  const order = { instrument_name: 'BTC-PERPETUAL', type: 'limit', price: 60_000, amount: 6_000 };
+  for (const volume of ['0.1000', '0.2000']) {
+    await maker.call('private/sell', order);
+    await api.call('private/buy', order);
+    await until(async () => (await shown()) === volume, `${volume} BTC`);
+  }
+  await page.reload();
+  await chooseHours();
+  await until(async () => (await shown()) === '0.2000', 'the same volume after a reload');
+  await until(
+    async () => /24h volume\s*0\.2000\s*BTC/.test(await page.locator('header dl').textContent()),
+    'the volume of a day',
+  );
+  await page.goto(new URL(`#${NAME}`, page.url()).href);
+});
+
 test('times follow the time zone that the reader chose', async () => {
   const times = () => page.$$eval('tr[data-sequence] td.time', (all) => all.map((one) => one.textContent));
   const { trades } = await api.call('public/get_last_trades_by_instrument', { instrument_name: NAME });

@@ -511,11 +511,14 @@ test('a narrow screen has it all, and nothing sticks out', async () => {
     const box = await ticket().locator('button[type="submit"]').boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= width);
     await tab('Open orders').click();
-    const cancel = page.getByRole('button', { name: /^Cancel order/ }).first();
-    await cancel.scrollIntoViewIfNeeded();
-    const reach = await cancel.boundingBox();
-    assert.ok(reach.x >= 0 && reach.x + reach.width <= width, 'an order can be cancelled without scrolling');
-    if (width < 640) assert.ok(reach.height >= 44, `${reach.height} px for a finger`);
+    for (const name of ['Edit order', 'Cancel order']) {
+      const button = page.getByRole('button', { name: new RegExp(`^${name}`) }).first();
+      await button.scrollIntoViewIfNeeded();
+      const reach = await button.boundingBox();
+      assert.ok(reach.x >= 0 && reach.x + reach.width <= width, `${name} is on the screen`);
+      assert.equal(await scrolledSideways(button), 0, `${name} is reached without scrolling sideways`);
+      if (width < 640) assert.ok(reach.height >= 44, `${reach.height} px for a finger`);
+    }
     for (const cell of await page.locator('[data-order] .number').all()) {
       const covered = await cell.evaluate((seen) => {
         // Away from the bar at the bottom, under which the page scrolls.
@@ -543,6 +546,15 @@ test('a narrow screen has it all, and nothing sticks out', async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await api.call('private/cancel_all');
 });
+
+/** How far the elements around this one are scrolled sideways, in pixels. */
+function scrolledSideways(locator) {
+  return locator.evaluate((one) => {
+    let sum = 0;
+    for (let outer = one; outer !== null; outer = outer.parentElement) sum += outer.scrollLeft;
+    return sum;
+  });
+}
 
 /** What can be pressed and is lower or narrower than 44 px. A box counts with its label. */
 function smallTargets(target) {

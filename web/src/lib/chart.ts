@@ -219,6 +219,7 @@ export class CandleChart {
       };
     });
     this.#markers.setMarkers(markers.sort((a, b) => Number(a.time) - Number(b.time)));
+    this.#element.dataset.fills = String(this.#markers.markers().length);
   }
 
   #at(event: PointerEvent): number {
