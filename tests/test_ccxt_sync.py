@@ -261,11 +261,12 @@ def test_refusals_have_the_right_class(exchange: ccxt.deribit) -> None:
         exchange.edit_order(NO_SUCH_ORDER, SPOT, "limit", "buy", 1, price)
 
 
-def test_a_trigger_that_the_client_sends_raw_is_refused_by_name(exchange: ccxt.deribit) -> None:
-    """ccxt translates its own names of a trigger, and passes on every other parameter."""
+@pytest.mark.parametrize("name", ["triggerPrice", "stop_price"])
+def test_a_trigger_that_the_client_sends_raw_is_refused_by_name(exchange: ccxt.deribit, name: str) -> None:
+    """ccxt passes both names on as they are. Without its trigger the order would rest or trade."""
     price = far_below(exchange)
-    with pytest.raises(ccxt.ExchangeError, match="stop_price"):
-        exchange.create_order(SPOT, "limit", "buy", 1, price, {"stop_price": price})
+    with pytest.raises(ccxt.ExchangeError, match=name):
+        exchange.create_order(SPOT, "limit", "buy", 1, price, {name: price})
     assert exchange.fetch_open_orders(SPOT) == []
 
 

@@ -10,7 +10,7 @@ from venue import DEMO_A, DEMO_B, INSTRUMENTS, Venue
 
 PERPETUAL = "BTC-PERPETUAL"
 MINUTE_MS = 60_000
-# The largest price of the engine, in ticks: no price of a market.
+# The largest price that the engine accepts, in ticks. No market trades near it.
 LARGEST_TICKS = 2**32 - 1
 
 
@@ -31,8 +31,8 @@ def buyer(running: Venue) -> Iterator[Http]:
 def test_volume_of_an_inverse_perpetual_is_in_base_and_cost_in_quote_currency(
     running: Venue, seller: Http, buyer: Http
 ) -> None:
-    """30,000 USD at each of two prices. Divided by the average price, the volume would be
-    another one."""
+    """Two trades of 30,000 USD at different prices. The sum divided by the average price is not
+    their volume."""
     now = int(seller.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"]) // 1_000_000
     # The trades share a candle.
     seller.result("private/pitwire_advance", {"ns": (-now % MINUTE_MS + 10_000) * 1_000_000})

@@ -81,8 +81,8 @@ def test_a_market_order_reports_the_default_time_in_force_everywhere(running: Ve
         history = {"instrument_name": SPOT, "count": 20}
         found = [
             order,
-            member.notification(channels[0], lambda told: told["order_id"] == name),
-            member.notification(channels[1], lambda told: bool(told["orders"]))["orders"][0],
+            member.notification(channels[0], lambda notice: notice["order_id"] == name),
+            member.notification(channels[1], lambda notice: bool(notice["orders"]))["orders"][0],
             member.result("private/get_order_state", {"order_id": name}),
             next(
                 past

@@ -61,6 +61,46 @@ def test_log_explains_each_step_of_an_order(data: Path) -> None:
     assert "3 lots, limit" in raw.stdout and "2 lots at 290000 with order" in raw.stdout
 
 
+def test_notes_give_the_true_reason(data: Path) -> None:
+    """Orders that are not active at once, a post-only order that moved, self-match prevention, and
+    a session that takes no post-only orders."""
+    with Venue(data, extra=["--no-flow", "--clock", "manual"]) as venue:
+        alice, bob, operator = (Http(venue.address, who) for who in (DEMO_A, DEMO_B, OPERATOR))
+
+        def entered(side: str, **more: Any) -> str:
+            return alice.result(f"private/{side}", SELL | more)["order"]["order_id"]
+
+        while alice.result("public/ticker", {"instrument_name": "AUC_ZAR"})["session"] != "continuous":
+            alice.result("private/pitwire_advance", {"ns": 10_000_000_000})
+        parked = entered("buy", instrument_name="AUC_ZAR", price=99, tif_ext="gfa")
+        immediate = entered("buy", price=3000, time_in_force="immediate_or_cancel")
+        bob.result("private/sell", SELL | {"price": 3250})
+        moved = entered("buy", price=3260, post_only=True)
+        crossing = entered("sell", price=3249.99)
+        operator.result("private/pitwire_volatility_call", {"instrument_name": "NPN_ZAR"})
+        error = alice.call("private/buy", SELL | {"post_only": True})["error"]
+        assert error["data"]["name"] == "post_only_not_allowed"
+        session = "the session is volatility_auction: only continuous trading takes post-only orders"
+        assert error["data"]["reason"] == session
+        refused = alice.result("private/pitwire_advance", {"ns": 0})["sequence"]
+        assert venue.stop() == 0
+
+    def first(order: str) -> str:
+        note = explained(data, "--order", order)[0]
+        assert note["what"] == "accepted" and "active at once" not in note["text"]
+        return note["text"]
+
+    assert "parked until its session begins" in first(parked)
+    assert "trades at once; what does not trade expires" in first(immediate)
+    notes = explained(data, "--order", moved)
+    assert "Post-only moved its price from 3260.00 to 3249.99" in notes[0]["text"]
+    assert (notes[-1]["what"], notes[-1]["numbers"]["mode"]) == ("cancelled", "cancel_resting")
+    assert f"order {crossing}" in notes[-1]["text"] and "cancel_resting" in notes[-1]["text"]
+    (note,) = explained(data, "--at", str(refused))
+    why = "post_only_not_allowed: volatility_auction takes no post-only orders; continuous trading does"
+    assert (note["what"], note["text"]) == ("rejected", why)
+
+
 def test_times_are_those_of_the_venue(data: Path) -> None:
     """Johannesburg is two hours ahead of UTC."""
     block = {"instrument_name": "NPN_ZAR", "direction": "buy", "amount": 40, "price": 3210.5, "counterparty": "demo-b"}

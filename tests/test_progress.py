@@ -38,11 +38,19 @@ def tables(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def copy(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("progress") / "copy"
+    ended = run_pitwire("backup", run, directory)
+    assert ended.returncode == 0, ended.stderr
+    return directory
+
+
 @pytest.mark.parametrize(
-    "name", ["export", "verify", "sim", "scenario", "backup", "explain", "sim --replay", "flow fit"]
+    "name", ["export", "verify", "sim", "scenario", "backup", "restore", "explain", "sim --replay", "flow fit"]
 )
 def test_a_long_command_shows_its_progress_on_a_terminal_only(
-    name: str, run: Path, tables: Path, tmp_path: Path
+    name: str, run: Path, tables: Path, copy: Path, tmp_path: Path
 ) -> None:
     orders = tables / "orders.csv"
     command: list[str | Path]
@@ -53,6 +61,7 @@ def test_a_long_command_shows_its_progress_on_a_terminal_only(
         "scenario": ([BINARY, "scenario", VECTORS], "playing"),
         "explain": ([BINARY, "explain", "--data", run, "--order", "500"], "explaining"),
         "backup": ([BINARY, "backup", run, tmp_path / "copy"], "verifying the copy"),
+        "restore": ([BINARY, "restore", copy, tmp_path / "data"], "verifying the backup"),
         "sim --replay": ([BINARY, "sim", "--replay", tables, "--instrument", "NPN_ZAR"], "replaying"),
         "flow fit": ([BINARY, "flow", "fit", orders, "--instrument", "NPN_ZAR"], "fitting"),
     }[name]
@@ -60,7 +69,7 @@ def test_a_long_command_shows_its_progress_on_a_terminal_only(
     shown = ESCAPE.sub("", written)
     assert re.search(rf"{doing} .+ {BAR.pattern}", shown), shown
     assert not BAR.search(written.rpartition(ERASE_LINE)[2]), "the bar is erased at the end"
-    if name in ("export", "backup"):
+    if name in ("export", "backup", "restore"):
         command[-1] = tmp_path / "again"
     piped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert piped.stderr == "" and not BAR.search(piped.stdout)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from venue import TOP, run_pitwire
+from rpc import Http
+from venue import DEMO_A, DEMO_B, TOP, Venue, run_pitwire
 
 VECTORS = sorted((TOP / "contracts" / "vectors" / "rules").glob("*.json"))
 SELL = {"op": "enter", "id": "S1", "side": "sell", "type": "limit", "qty": 10, "price": 100}
@@ -85,6 +86,83 @@ def test_a_rejection_cites_the_cell_or_the_reason(tmp_path: Path) -> None:
         ("unknown_order", "order-rules: amending"),
         ("session_not_allowed", "rulebook: 16"),
     ]
+
+
+def test_a_clock_step_equals_the_venue(data: Path, tmp_path: Path) -> None:
+    """D stands before H, so H cannot get its minimum execution size from S. D expires first, and
+    then H trades, before it expires itself."""
+    hidden = {"type": "hidden", "qty": 10, "price": 100, "mes": 10}
+    steps = [
+        SELL | {"id": "D", "side": "buy", "qty": 5, "tif": "gtt", "expires": "09:00:01"},
+        SELL | hidden | {"id": "H", "side": "buy", "tif": "gtt", "expires": "09:00:03"},
+        SELL | hidden | {"id": "S"},
+        {"op": "clock", "to": "09:00:03"},
+    ]
+    played = run_pitwire("scenario", write(tmp_path, {"name": "pair", "steps": steps}), "--json")
+    assert played.returncode == 0, played.stderr
+    assert json.loads(played.stdout)["trades"] == [{"buy": "H", "sell": "S", "qty": 10, "price": 100}]
+    with Venue(data, ["--no-flow", "--clock", "manual"]) as venue:
+        alice, bob = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
+        now_ms = int(alice.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"]) // 1_000_000
+        order = {"instrument_name": "NPN_ZAR", "price": 3250, "amount": 10}
+        unseen = {"hidden": True, "min_execution": 10}
+        alice.result("private/buy", order | {"amount": 5, "tif_ext": "gtt", "expires_at": now_ms + 1_000})
+        late = alice.result("private/buy", order | unseen | {"tif_ext": "gtt", "expires_at": now_ms + 3_000})
+        assert bob.result("private/sell", order | unseen)["order"]["order_state"] == "open"
+        alice.result("private/pitwire_advance", {"ns": 3_000_000_000})
+        fills = alice.result("private/get_user_trades_by_order", {"order_id": late["order"]["order_id"]})
+        assert [fill["amount"] for fill in fills] == [10]
+
+
+def test_scenarios_have_post_only_orders_modes_funds_and_collars(tmp_path: Path) -> None:
+    setup = {
+        "last_price": 100,
+        "collar_pct": 10,
+        "smp": "cancel_incoming",
+        "accounts": [{"account": "A", "smp": "cancel_resting"}],
+        "funds": [{"account": "P", "money": 100}],
+    }
+    buy = {"op": "enter", "side": "buy", "type": "limit"}
+    steps = [
+        SELL | {"qty": 5},
+        buy | {"id": "R", "qty": 5, "price": 100, "post_only": "reject"},
+        buy | {"id": "M", "qty": 5, "price": 101, "post_only": "reprice"},
+        buy | {"id": "C", "qty": 1, "price": 111},
+        buy | {"id": "F", "qty": 2, "price": 90, "account": "P"},
+        SELL | {"id": "S2", "qty": 5, "price": 105, "account": "A"},
+        buy | {"id": "B2", "qty": 10, "price": 105, "account": "A"},
+    ]
+    done = run_pitwire("scenario", write(tmp_path, {"name": "terms", "setup": setup, "steps": steps}), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["rejected"] == ["R", "C", "F"]
+    reasons = [result["steps"][step]["events"][0]["reason"] for step in (1, 3, 4)]
+    assert reasons == ["post_only_would_trade", "price_above_collar", "not_enough_funds"]
+    # The account cancels its own resting order, and what did not trade rests.
+    assert [(row["id"], row["price"]) for row in result["book"]["bids"]] == [("B2", 105), ("M", 99)]
+    assert result["book"]["offers"] == []
+
+
+def test_a_stop_whose_condition_holds_on_entry_is_elected_at_once(tmp_path: Path) -> None:
+    """The rulebook elects it. Only the JSON-RPC dialect refuses such a stop, as the real venue
+    does."""
+    stop = {"op": "enter", "id": "B2", "side": "buy", "type": "stop", "qty": 3, "stop": 100}
+    # S1 has six lots left, at the price of the last trade.
+    done = run_pitwire("scenario", write(tmp_path, {"name": "stop", "steps": [SELL, BUY, stop]}), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["trades"] == [TRADE, {"buy": "B2", "sell": "S1", "qty": 3, "price": 100}]
+
+
+def test_the_end_of_a_day_refuses_nothing_and_ends_orders_of_a_batch(tmp_path: Path) -> None:
+    quiet = {"name": "quiet", "steps": [{"op": "session", "to": "start_of_trading"}, {"op": "end_of_day"}]}
+    immediate = SELL | {"id": "S2", "tif": "ioc"}
+    batch = {"name": "batch", "setup": {"allocation": "frequent_batch"}, "steps": [immediate, {"op": "end_of_day"}]}
+    done = run_pitwire("scenario", write(tmp_path, [quiet, batch]), "--json")
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert first["steps"][1]["events"] == [] and first["rejected"] == []
+    ended = {"type": "expired", "id": "S2", "qty": 10, "reason": "day_ended"}
+    assert ended in second["steps"][1]["events"]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,11 @@ def test_a_fresh_demo_has_six_hours_of_candles_on_little_disk(data: Path) -> Non
     assert verified.returncode == 0, verified.stderr
 
 
+def test_crypto24x7_has_six_hours_of_candles_too(data: Path) -> None:
+    with Venue(data, preset="crypto24x7", warm_up=None) as venue:
+        assert len(candles(Http(venue.address), "BTC_USDC", 360)) >= 200
+
+
 @pytest.mark.parametrize(("preset", "extra"), [("demo", ["--no-flow"]), ("jse", [])])
 def test_no_warm_up_is_the_default_without_flow_and_with_sessions(data: Path, preset: str, extra: list[str]) -> None:
     with Venue(data, [*extra, "--clock", "manual"], preset, warm_up=None) as venue:
