@@ -126,6 +126,23 @@ def test_an_unserved_path_is_refused_in_its_exchanges_form(venue: Venue) -> None
     assert all(float(pair["price"]) > 0 and abs(float(pair["percentChange24h"])) < 100 for pair in feed)
 
 
+def test_a_missing_price_limit_is_not_the_largest_price_of_the_engine(venue: Venue) -> None:
+    info, prices = (
+        requests.get(f"{venue.http_url}/api/v3/{path}", timeout=PATIENCE_S).json()
+        for path in ("exchangeInfo", "ticker/price")
+    )
+    last = {row["symbol"]: float(row["price"]) for row in prices}
+    limits = {
+        symbol["symbol"]: float(limit["maxPrice"])
+        for symbol in info["symbols"]
+        for limit in symbol["filters"]
+        if limit["filterType"] == "PRICE_FILTER"
+    }
+    assert set(limits) == set(last) and "BTCUSDC" in limits
+    # The largest price of the engine is 2,147,483,647.5 USDC.
+    assert all(last[name] < most < 2_000 * last[name] for name, most in limits.items()), limits
+
+
 def test_numbers_have_no_holes(venue: Venue) -> None:
     async def scenario() -> None:
         async with (

@@ -21,6 +21,10 @@ use crate::text::{EightPlaces, list, put};
 const MOST_LEVELS: usize = 5_000;
 const MOST_TRADES: usize = 1_000;
 
+/// The `maxPrice` of a symbol, as a multiple of its start price. The largest price of the engine
+/// would not look like a price of this market.
+const MOST_PRICE_MULTIPLE: i64 = 1_000;
+
 /// Length of the average price, in minutes.
 const AVERAGED_MINUTES: u64 = 5;
 
@@ -159,12 +163,8 @@ fn symbol_info(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     put!(out, ",\"isSpotTradingAllowed\":", matches!(spec.kind, InstrumentKind::Spot { .. }));
     put!(out, ",\"isMarginTradingAllowed\":false,\"filters\":[{\"filterType\":\"PRICE_FILTER\",\"minPrice\":");
     let most_lots = spec.limits.max_lots.unwrap_or(Lots::MAX_ORDER);
-    put!(
-        out,
-        EightPlaces(one.market.price(Ticks(1))),
-        ",\"maxPrice\":",
-        EightPlaces(one.market.price(Ticks::MAX_PRICE))
-    );
+    let most_price = Ticks(spec.start_price.0.saturating_mul(MOST_PRICE_MULTIPLE).clamp(1, Ticks::MAX_PRICE.0));
+    put!(out, EightPlaces(one.market.price(Ticks(1))), ",\"maxPrice\":", EightPlaces(one.market.price(most_price)));
     put!(
         out,
         ",\"tickSize\":",
