@@ -18,10 +18,10 @@ try {
   const tick = (await member.call('public/get_instrument', { instrument_name: NAME })).tick_size;
   const at = (price) => Number((Math.round(price / tick) * tick).toFixed(8));
   const { best_bid_price: bid, best_ask_price: ask } = await member.call('public/ticker', { instrument_name: NAME });
-  // A fill, so that there is a position, and two resting orders on the chart.
+  // A fill, so that there is a position, and two resting orders within the range of the chart.
   await member.call('private/buy', { instrument_name: NAME, amount: 40, type: 'market' });
-  await member.call('private/buy', { instrument_name: NAME, amount: 120, price: at(bid - 22 * tick) });
-  await member.call('private/sell', { instrument_name: NAME, amount: 40, price: at(ask + 22 * tick) });
+  await member.call('private/buy', { instrument_name: NAME, amount: 120, price: at(bid * 0.998) });
+  await member.call('private/sell', { instrument_name: NAME, amount: 40, price: at(ask * 1.002) });
 
   const page = await logIn(browser, venue, NAME, 'demo-a');
   const candles = page.getByRole('img', { name: /^Candles of/ });
