@@ -149,6 +149,8 @@ test('what the call would do is what the API says, in numbers and as two curves'
     all.map((path) => path.getAttribute('d')),
   );
   assert.equal(paths.length, 2);
+  const words = await member.locator('.legend').innerText();
+  assert.match(words, /bought and sold at each price/);
   assert.ok(
     paths.every((d) => /^M0 [\d.]+V/.test(d) && !d.includes('NaN')),
     paths.join(' '),
