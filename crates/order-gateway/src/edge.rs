@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tracing::{info, warn};
 
 use crate::links::{LinkRole, Links, Uplinks};
-use crate::request::{Refusal, Request, Route, answered, with_id};
+use crate::request::{Refusal, Request, Route, VenueAnswer};
 use crate::session::{Grant, GrantedLogin, Session, no_cancel_on_disconnect, not_logged_in};
 use crate::throttle::{Rate, Throttle};
 use crate::timers::{Timer, Timers};
@@ -32,7 +32,6 @@ const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 const IN_FLIGHT_MAX: usize = 128;
 
 const AWAY: &str = "the venue is away";
-const UNREADABLE: &str = "the gateway cannot read the venue's answer";
 
 /// Figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,29 +179,27 @@ impl<R> Edge<R> {
         if let LinkRole::Feed(client) = role {
             return notices.notify(client, text.as_bytes());
         }
-        let Some(number) = answered(text) else { return };
-        match self.pending.remove(&number) {
+        let Some(answer) = VenueAnswer::parse(text) else { return };
+        match self.pending.remove(&answer.number) {
             Some(PendingRequest::OfClient { client, id, is_put_off }) => {
                 let Some(session) = self.sessions.get_mut(&client) else { return };
                 session.in_flight -= 1;
-                match with_id(text, id.as_deref()) {
-                    Some(text) if is_put_off => notices.reply_late(client, text.into_bytes()),
-                    Some(text) => notices.reply(client, text.as_bytes()),
-                    None => close(client, UNREADABLE, notices),
+                let text = answer.with_id(id.as_deref());
+                if is_put_off {
+                    notices.reply_late(client, text.into_bytes());
+                } else {
+                    notices.reply(client, text.as_bytes());
                 }
             }
             Some(PendingRequest::Login { client, id, client_id, continues }) if self.sessions.contains_key(&client) => {
                 if let Some(grant) = Grant::parse(text) {
-                    self.set_login(client, client_id, number, grant);
+                    self.set_login(client, client_id, answer.number, grant);
                     if !continues {
                         // A new login starts without channels.
                         self.close_feed(client, notices);
                     }
                 }
-                match with_id(text, id.as_deref()) {
-                    Some(text) => notices.reply_late(client, text.into_bytes()),
-                    None => close(client, UNREADABLE, notices),
-                }
+                notices.reply_late(client, answer.with_id(id.as_deref()).into_bytes());
             }
             Some(PendingRequest::Renewal { client, login }) => {
                 self.take_renewal(client, login, Grant::parse(text), notices)

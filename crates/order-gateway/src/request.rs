@@ -3,7 +3,7 @@
 //! Holds       1. parameters keep their bytes, so that no digit of a price is lost;
 //!             2. a client cannot write the token of another one into its request, because the
 //!                venue refuses a name that occurs twice.
-//! Start at    [`Request::parse`] and [`Request::forwarded`].
+//! Start at    [`Request::parse`], [`Request::forwarded`] and [`VenueAnswer::parse`].
 
 use std::borrow::Cow;
 
@@ -22,8 +22,20 @@ pub(crate) struct Request<'a> {
     pub params: Option<&'a RawValue>,
 }
 
+/// Begin of every answer of a Pitwire venue. The id follows.
+const ANSWER_BEGIN: &str = r#"{"jsonrpc":"2.0","id":"#;
+
+/// An answer of the venue to a request that the gateway has numbered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct VenueAnswer<'a> {
+    pub number: u64,
+    /// The text before and behind the number.
+    before: &'a str,
+    behind: &'a str,
+}
+
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct AnswerId<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
 }
@@ -127,20 +139,30 @@ impl Refusal {
     }
 }
 
-/// Returns the number of the request that a message of the venue answers.
-pub(crate) fn answered(text: &str) -> Option<u64> {
-    let answer: Answer<'_> = serde_json::from_str(text).ok()?;
-    answer.id?.get().parse().ok()
-}
+impl<'a> VenueAnswer<'a> {
+    /// Finds the number in an answer. Returns `None` for any other message of the venue.
+    ///
+    /// An answer may have many megabytes. If it begins as those of Pitwire do, only the begin is
+    /// read.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let at = if let Some(rest) = text.strip_prefix(ANSWER_BEGIN) {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            ANSWER_BEGIN.len()..ANSWER_BEGIN.len() + digits
+        } else {
+            let answer: AnswerId<'_> = serde_json::from_str(text).ok()?;
+            let id = answer.id?.get();
+            // The id is a part of the text.
+            let start = (id.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+            start..start + id.len()
+        };
+        let number = text.get(at.clone())?.parse().ok()?;
+        Some(VenueAnswer { number, before: text.get(..at.start)?, behind: text.get(at.end..)? })
+    }
 
-/// Puts the client's own id into an answer, or removes the id if the client gave none.
-pub(crate) fn with_id(text: &str, id: Option<&RawValue>) -> Option<String> {
-    let answer: Answer<'_> = serde_json::from_str(text).ok()?;
-    let old = answer.id?.get();
-    // The old id is a part of the text.
-    let start = (old.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    let id = id.map_or("null", RawValue::get);
-    Some([text.get(..start)?, id, text.get(start + old.len()..)?].concat())
+    /// Returns the answer with the client's own id, or with `null` if the client gave none.
+    pub fn with_id(&self, id: Option<&RawValue>) -> String {
+        [self.before, id.map_or("null", RawValue::get), self.behind].concat()
+    }
 }
 
 #[cfg(test)]
@@ -165,13 +187,30 @@ mod tests {
 
     #[test]
     fn answer_gets_the_id_of_its_client_and_nothing_else_changes() {
-        let text = r#"{"jsonrpc":"2.0","id":17,"result":{"id":17,"price":1.10},"usIn":1}"#;
-        assert_eq!(answered(text), Some(17));
         let id = RawValue::from_string(r#""a b""#.into()).unwrap();
-        let expected = r#"{"jsonrpc":"2.0","id":"a b","result":{"id":17,"price":1.10},"usIn":1}"#;
-        assert_eq!(with_id(text, Some(&id)).as_deref(), Some(expected));
-        assert_eq!(with_id(text, None).as_deref(), Some(&*expected.replace(r#""a b""#, "null")));
-        assert_eq!(answered(r#"{"method":"subscription","params":{"id":3}}"#), None);
+        // The second one does not begin as the answers of Pitwire do.
+        for (before, behind) in [
+            (r#"{"jsonrpc":"2.0","id":"#, r#","result":{"id":17,"price":1.10},"usIn":1}"#),
+            (r#"{"usIn":1,"result":{"id":17,"price":1.10},"id":"#, r#","jsonrpc":"2.0"}"#),
+        ] {
+            let text = format!("{before}17{behind}");
+            let answer = VenueAnswer::parse(&text).unwrap();
+            assert_eq!(answer, VenueAnswer { number: 17, before, behind });
+            assert_eq!(answer.with_id(Some(&id)), format!(r#"{before}"a b"{behind}"#));
+            assert_eq!(answer.with_id(None), format!("{before}null{behind}"));
+        }
+    }
+
+    #[test]
+    fn message_without_a_number_is_no_answer() {
+        for text in [
+            r#"{"method":"subscription","params":{"id":3}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"3","result":1}"#,
+            r#"{"jsonrpc":"2.0","method":"heartbeat"}"#,
+        ] {
+            assert_eq!(VenueAnswer::parse(text), None, "{text}");
+        }
     }
 
     #[test]
