@@ -14,9 +14,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tracing::{info, warn};
 
-use crate::links::{LinkRole, Links, Uplinks};
+use crate::links::{LinkRole, Links};
+use crate::members::{MemberId, MemberName, Members};
 use crate::request::{Refusal, Request, Route, VenueAnswer};
-use crate::session::{Grant, GrantedLogin, Session, no_cancel_on_disconnect, not_logged_in};
+use crate::session::{Grant, GrantedLogin, Session, address_name, no_cancel_on_disconnect, not_logged_in};
 use crate::throttle::{Rate, Throttle};
 use crate::timers::{Timer, Timers};
 
@@ -32,16 +33,17 @@ const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 const IN_FLIGHT_MAX: usize = 128;
 
 const AWAY: &str = "the venue is away";
+const MEMBER_LINK_LOST: &str = "the venue closed the connection of this client id";
 
 /// Figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GatewayFigures {
     pub connections: u64,
-    /// Requests over the shared connection.
+    /// Requests that were sent to the venue, without logins and those for channels.
     pub forwarded: u64,
     /// Requests that the gateway refused.
     pub refused: u64,
-    /// Shared connections that were opened.
+    /// How often the gateway has connected to the venue.
     pub uplinks: u64,
 }
 
@@ -50,6 +52,8 @@ pub struct GatewayFigures {
 enum PendingRequest {
     OfClient {
         client: ConnectionId,
+        /// The member whose connection carries it.
+        member: MemberId,
         /// The id that the client chose.
         id: Option<Box<RawValue>>,
         /// The client's next request waits for the answer.
@@ -58,7 +62,7 @@ enum PendingRequest {
     Login {
         client: ConnectionId,
         id: Option<Box<RawValue>>,
-        client_id: String,
+        client_id: Option<String>,
         /// It continues the present login.
         continues: bool,
     },
@@ -74,6 +78,7 @@ pub(crate) struct Edge<R> {
     connections_max: usize,
     throttle: Throttle,
     sessions: HashMap<ConnectionId, Session>,
+    members: Members,
     links: Links,
     /// Requests at the venue, by number.
     pending: HashMap<u64, PendingRequest>,
@@ -89,13 +94,14 @@ pub(crate) struct Edge<R> {
 impl<R> Edge<R> {
     pub fn new(venue: Upstream, connections_max: usize, rate: Option<Rate>, ready: R) -> Self {
         let mut timers = Timers::default();
-        timers.set(0, Timer::OpenUplinks);
+        timers.set(0, Timer::OpenLogins);
         timers.set(PING_NS, Timer::Ping);
         Edge {
             ready: Some(ready),
             connections_max,
             throttle: Throttle::new(rate),
             sessions: HashMap::new(),
+            members: Members::default(),
             links: Links::new(venue),
             pending: HashMap::new(),
             last_number: 0,
@@ -111,26 +117,51 @@ impl<R> Edge<R> {
         notices.reply(to, refusal.answer(request.and_then(|request| request.id)).as_bytes());
     }
 
-    /// Sends a request of a client over the shared connection.
+    /// Sends a request of a client over the connection of its member.
     fn forward(&mut self, from: ConnectionId, request: &Request<'_>, notices: &mut Notices) {
-        let Some(Uplinks { requests, .. }) = self.links.uplinks else { return close(from, AWAY, notices) };
+        let Some(member) = self.sessions.get(&from).map(|session| session.member) else { return };
+        let Some(link) = self.member_link(member, notices) else { return close(from, AWAY, notices) };
         let Some(session) = self.sessions.get_mut(&from) else { return };
-        let is_put_off = self.links.is_full || session.in_flight >= IN_FLIGHT_MAX;
+        let is_put_off = self.members.count_request(member) || session.in_flight >= IN_FLIGHT_MAX;
         session.in_flight += 1;
         self.figures.forwarded += 1;
         self.last_number += 1;
         let text = request.forwarded(&self.last_number.to_string(), session.token());
         let id = request.id.map(RawValue::to_owned);
-        self.pending.insert(self.last_number, PendingRequest::OfClient { client: from, id, is_put_off });
+        self.pending.insert(self.last_number, PendingRequest::OfClient { client: from, member, id, is_put_off });
         if is_put_off {
             notices.put_off(from);
         }
-        self.send(requests, text, notices);
+        self.send(link, text, notices);
+    }
+
+    /// Returns the connection of a member, which opens with its first request.
+    fn member_link(&mut self, member: MemberId, notices: &mut Notices) -> Option<ConnectionId> {
+        if let Some(link) = self.members.link(member) {
+            return Some(link);
+        }
+        if !self.links.is_venue_there() {
+            return None;
+        }
+        let opened = self.links.open(LinkRole::Member(member), notices);
+        let link = opened.inspect_err(|error| warn!(error, "cannot open the connection of a client id")).ok()?;
+        self.members.set_link(member, link);
+        self.timers.set(self.now_ns + PATIENCE_NS, Timer::Handshake(link));
+        // Its answers cost time here, which counts against the member like its requests.
+        notices.charge(link, member.0);
+        Some(link)
+    }
+
+    /// Closes the connection of a member that needs it no more.
+    fn release(&mut self, member: MemberId, notices: &mut Notices) {
+        if let Some(link) = self.members.take_unused(member) {
+            self.links.close(link, notices);
+        }
     }
 
     /// Sends a request over the connection for logins.
     fn ask(&mut self, request: &Request<'_>, pending: PendingRequest, notices: &mut Notices) {
-        let Some(Uplinks { logins, .. }) = self.links.uplinks else { return };
+        let Some(logins) = self.links.logins else { return };
         self.last_number += 1;
         self.pending.insert(self.last_number, pending);
         self.timers.set(self.now_ns + PATIENCE_NS, Timer::Answer(self.last_number));
@@ -181,7 +212,8 @@ impl<R> Edge<R> {
         }
         let Some(answer) = VenueAnswer::parse(text) else { return };
         match self.pending.remove(&answer.number) {
-            Some(PendingRequest::OfClient { client, id, is_put_off }) => {
+            Some(PendingRequest::OfClient { client, member, id, is_put_off }) => {
+                self.members.count_answer(member);
                 let Some(session) = self.sessions.get_mut(&client) else { return };
                 session.in_flight -= 1;
                 let text = answer.with_id(id.as_deref());
@@ -193,7 +225,7 @@ impl<R> Edge<R> {
             }
             Some(PendingRequest::Login { client, id, client_id, continues }) if self.sessions.contains_key(&client) => {
                 if let Some(grant) = Grant::parse(text) {
-                    self.set_login(client, client_id, answer.number, grant);
+                    self.set_login(client, client_id, (answer.number, grant), notices);
                     if !continues {
                         // A new login starts without channels.
                         self.close_feed(client, notices);
@@ -208,12 +240,27 @@ impl<R> Edge<R> {
         }
     }
 
-    fn set_login(&mut self, client: ConnectionId, client_id: String, number: u64, grant: Grant) {
+    fn set_login(
+        &mut self,
+        client: ConnectionId,
+        client_id: Option<String>,
+        (number, grant): (u64, Grant),
+        notices: &mut Notices,
+    ) {
         self.forget_login(client);
         let renewal_ns = self.now_ns.saturating_add(grant.renewed_after_ns());
         self.timers.set(renewal_ns, Timer::Renewal { client, login: number });
+        let login = GrantedLogin { client_id, grant, number, renewal_ns };
+        let name = login.member_name(client);
         if let Some(session) = self.sessions.get_mut(&client) {
-            session.login = Some(GrantedLogin { client_id, grant, number, renewal_ns });
+            session.login = Some(login);
+            // Joining before leaving keeps the connection of a member that stays the same.
+            let member = self.members.join(name);
+            let former = std::mem::replace(&mut session.member, member);
+            // Clients without a login have no payer: strangers could stop the logins of others.
+            notices.charge(client, member.0);
+            self.members.leave(former);
+            self.release(former, notices);
         }
     }
 
@@ -244,7 +291,7 @@ impl<R> Edge<R> {
         let Some(GrantedLogin { client_id, .. }) = self.login(client, login) else { return };
         let client_id = client_id.clone();
         match grant {
-            Some(grant) => self.set_login(client, client_id, login, grant),
+            Some(grant) => self.set_login(client, client_id, (login, grant), notices),
             None => close(client, "the venue has ended the login", notices),
         }
     }
@@ -253,13 +300,9 @@ impl<R> Edge<R> {
         self.sessions.get(&client)?.login.as_ref().filter(|login| login.number == number)
     }
 
-    fn open_uplinks(&mut self, notices: &mut Notices) {
-        match self.links.open_uplinks(notices) {
-            Ok(Uplinks { requests, logins }) => {
-                for link in [requests, logins] {
-                    self.timers.set(self.now_ns + PATIENCE_NS, Timer::Handshake(link));
-                }
-            }
+    fn open_logins(&mut self, notices: &mut Notices) {
+        match self.links.open_logins(notices) {
+            Ok(logins) => self.timers.set(self.now_ns + PATIENCE_NS, Timer::Handshake(logins)),
             Err(cause) => {
                 warn!(cause, "the venue is away");
                 self.try_again(false, notices);
@@ -267,14 +310,14 @@ impl<R> Edge<R> {
         }
     }
 
-    /// Closes the shared connections, and opens them again at once or after a pause.
+    /// Closes the connection for logins, and opens it again at once or after a pause.
     fn try_again(&mut self, is_lost: bool, notices: &mut Notices) {
         let mut due_ns = self.now_ns;
-        if !self.links.close_uplinks(is_lost, notices) {
+        if !self.links.close_logins(is_lost, notices) {
             due_ns += self.pause_ns;
             self.pause_ns = (self.pause_ns * 2).min(LONGEST_PAUSE_NS);
         }
-        self.timers.set(due_ns, Timer::OpenUplinks);
+        self.timers.set(due_ns, Timer::OpenLogins);
     }
 
     /// Acts on the end of a connection to the venue.
@@ -292,12 +335,31 @@ impl<R> Edge<R> {
                 warn!(cause, "cannot open the feed connection of a client");
                 close(client, AWAY, notices);
             }
-            Some(LinkRole::Uplink) => {
+            Some(LinkRole::Member(member)) => {
+                warn!(cause, "lost the connection of a client id; closing its clients");
+                let reason = if was_open { MEMBER_LINK_LOST } else { AWAY };
+                // They ask for their orders when they are back. Clients without a login at one
+                // address may be strangers to each other: those that wait for no answer stay.
+                let is_of_member = |session: &Session| session.member == member && session.login.is_some();
+                let clients = self.sessions.iter().filter(|(_, session)| is_of_member(session));
+                clients.for_each(|(client, _)| close(*client, reason, notices));
+                self.pending.retain(|_, pending| match pending {
+                    PendingRequest::OfClient { client, member: of, .. } if *of == member => {
+                        close(*client, reason, notices);
+                        false
+                    }
+                    _ => true,
+                });
+                self.members.lose_link(member);
+            }
+            Some(LinkRole::Logins) => {
                 if was_there {
                     warn!(cause, "lost the venue; closing all clients");
-                    // They ask for their orders when they are back.
                     self.sessions.keys().for_each(|client| close(*client, AWAY, notices));
                     self.pending.clear();
+                    for link in self.members.lose_links() {
+                        self.links.close(link, notices);
+                    }
                 } else {
                     warn!(cause, "the venue is away");
                 }
@@ -315,7 +377,7 @@ impl<R> Edge<R> {
     }
 
     fn note_opened(&mut self, role: LinkRole) {
-        if role == LinkRole::Uplink && self.links.is_venue_there() {
+        if role == LinkRole::Logins {
             info!("connected to the venue");
             self.figures.uplinks += 1;
             self.pause_ns = SHORTEST_PAUSE_NS;
@@ -388,7 +450,9 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
 
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
         self.figures.connections += 1;
-        self.sessions.insert(id, Session::new(from));
+        let address = address_name(from);
+        let member = self.members.join(MemberName::Address(address.clone()));
+        self.sessions.insert(id, Session::new(address, member));
     }
 
     /// Handles one message of a client. A message that is refused counts against the rate, too.
@@ -415,7 +479,7 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
                 close(id, "logged out", notices);
             }
             Route::Feed => self.pass_to_feed(id, &request, notices),
-            Route::Shared => self.forward(id, &request, notices),
+            Route::Member => self.forward(id, &request, notices),
         }
     }
 
@@ -430,6 +494,9 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
         let received = link.receive(bytes, &mut out, |text| self.deliver(role, text, notices));
         let is_opened = !was_open && link.is_open();
         self.links.put_back(id, link, role);
+        if let LinkRole::Member(member) = role {
+            self.release(member, notices);
+        }
         if !out.is_empty() {
             notices.reply_bytes(id, &out);
         }
@@ -442,8 +509,8 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
     }
 
     fn outbox_changed(&mut self, id: ConnectionId, has_room: bool) {
-        if self.links.uplinks.is_some_and(|uplinks| uplinks.requests == id) {
-            self.links.is_full = !has_room;
+        if let Some(LinkRole::Member(member)) = self.links.role(id) {
+            self.members.set_full(member, !has_room);
         }
     }
 
@@ -451,7 +518,10 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
         if self.sessions.contains_key(&id) {
             self.forget_login(id);
             self.close_feed(id, notices);
-            self.sessions.remove(&id);
+            if let Some(session) = self.sessions.remove(&id) {
+                self.members.leave(session.member);
+                self.release(session.member, notices);
+            }
             return;
         }
         let cause = if self.links.is_open(id) {
@@ -470,7 +540,7 @@ impl<R: FnOnce() -> io::Result<()>> Application for Edge<R> {
         self.now_ns = now_ns;
         while let Some(timer) = self.timers.pop(now_ns) {
             match timer {
-                Timer::OpenUplinks => self.open_uplinks(notices),
+                Timer::OpenLogins => self.open_logins(notices),
                 Timer::Ping => self.ping(notices),
                 Timer::Handshake(link) if self.links.is_open(link) => {}
                 Timer::Handshake(link) => self.lose(link, "the venue does not answer the WebSocket handshake", notices),

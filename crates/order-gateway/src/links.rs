@@ -2,7 +2,7 @@
 //!
 //! Does        resolves the venue's name, opens connections, and sends texts over them.
 //! Holds       the name is resolved only while no client is connected, because that may block.
-//! Start at    [`Links::open_uplinks`].
+//! Start at    [`Links::open_logins`].
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,25 +11,19 @@ use pitwire_net::{ConnectionId, Notices};
 use pitwire_relay::Upstream;
 
 use crate::link::VenueLink;
+use crate::members::MemberId;
 
 /// The purpose of a connection to the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkRole {
-    /// All clients share it.
-    Uplink,
+    /// It carries the logins of all clients. A login replaces the one before it, so they have a
+    /// connection of their own. While it is open, the venue is there.
+    Logins,
+    /// It carries the requests of this member. It has no login: each request has the token of its
+    /// client.
+    Member(MemberId),
     /// It carries the channels and the heartbeat of this client.
     Feed(ConnectionId),
-}
-
-/// The connections to the venue that all clients share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Uplinks {
-    /// Carries the requests. This connection has no login: each request has the token of its
-    /// client.
-    pub requests: ConnectionId,
-    /// Carries the logins. A login replaces the one before it, so they have a connection of their
-    /// own.
-    pub logins: ConnectionId,
 }
 
 pub(crate) struct Links {
@@ -37,24 +31,26 @@ pub(crate) struct Links {
     /// Addresses of the venue that have not failed. The gateway connects to the first one.
     addresses: Vec<SocketAddr>,
     links: HashMap<ConnectionId, (VenueLink, LinkRole)>,
-    /// The shared connections, open or on their way.
-    pub uplinks: Option<Uplinks>,
-    /// More than 64 KiB of requests wait for the venue.
-    pub is_full: bool,
+    /// The connection for logins, open or on its way.
+    pub logins: Option<ConnectionId>,
 }
 
 impl Links {
     pub fn new(venue: Upstream) -> Self {
-        Links { venue, addresses: Vec::new(), links: HashMap::new(), uplinks: None, is_full: false }
+        Links { venue, addresses: Vec::new(), links: HashMap::new(), logins: None }
     }
 
-    /// Says whether both shared connections are open.
+    /// Says whether the connection for logins is open.
     pub fn is_venue_there(&self) -> bool {
-        self.uplinks.is_some_and(|Uplinks { requests, logins }| self.is_open(requests) && self.is_open(logins))
+        self.logins.is_some_and(|logins| self.is_open(logins))
     }
 
     pub fn is_open(&self, id: ConnectionId) -> bool {
         self.links.get(&id).is_some_and(|(link, _)| link.is_open())
+    }
+
+    pub fn role(&self, id: ConnectionId) -> Option<LinkRole> {
+        self.links.get(&id).map(|(_, role)| *role)
     }
 
     /// Returns the authority of the venue's URL.
@@ -62,30 +58,21 @@ impl Links {
         &self.venue.address().authority
     }
 
-    /// Opens the shared connections.
+    /// Opens the connection for logins.
     ///
     /// # Errors
     /// A text that says what failed.
-    pub fn open_uplinks(&mut self, notices: &mut Notices) -> Result<Uplinks, String> {
+    pub fn open_logins(&mut self, notices: &mut Notices) -> Result<ConnectionId, String> {
         if self.addresses.is_empty() {
             let address = self.venue.address();
             let resolved = (address.host.as_str(), address.port).to_socket_addrs();
             self.addresses = resolved.map_err(|error| format!("cannot resolve {}: {error}", address.host))?.collect();
         }
-        let requests = self.open(LinkRole::Uplink, notices)?;
-        let logins = match self.open(LinkRole::Uplink, notices) {
-            Ok(logins) => logins,
-            Err(cause) => {
-                self.close(requests, notices);
-                return Err(cause);
-            }
-        };
-        let uplinks = Uplinks { requests, logins };
-        (self.uplinks, self.is_full) = (Some(uplinks), false);
-        Ok(uplinks)
+        let logins = self.open(LinkRole::Logins, notices)?;
+        Ok(*self.logins.insert(logins))
     }
 
-    /// Opens a connection to the address of the shared connections.
+    /// Opens a connection to the address of the connection for logins.
     ///
     /// # Errors
     /// A text that says what failed.
@@ -144,10 +131,9 @@ impl Links {
         Some(role)
     }
 
-    /// Closes the shared connections. Returns whether another address of the venue may be tried.
-    pub fn close_uplinks(&mut self, is_lost: bool, notices: &mut Notices) -> bool {
-        if let Some(Uplinks { requests, logins }) = self.uplinks.take() {
-            self.close(requests, notices);
+    /// Closes the connection for logins. Returns whether another address of the venue may be tried.
+    pub fn close_logins(&mut self, is_lost: bool, notices: &mut Notices) -> bool {
+        if let Some(logins) = self.logins.take() {
             self.close(logins, notices);
         }
         if is_lost {
@@ -162,6 +148,6 @@ impl Links {
     /// Forgets all connections, because the gateway stops.
     pub fn clear(&mut self) {
         self.links.clear();
-        self.uplinks = None;
+        self.logins = None;
     }
 }

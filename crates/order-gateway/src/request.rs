@@ -49,8 +49,8 @@ pub(crate) enum Route {
     Refused,
     /// The connection of this client alone, which carries its notices.
     Feed,
-    /// The connection of all clients.
-    Shared,
+    /// The connection of the client's member.
+    Member,
 }
 
 /// A refusal by the gateway, in the form of the dialect.
@@ -91,12 +91,12 @@ impl<'a> Request<'a> {
         match &*self.method {
             "public/auth" => Route::Login,
             "private/logout" => Route::Logout,
-            // The orders of all clients enter over one connection, so its end says nothing about
-            // one.
+            // The orders of several clients enter over one connection, so its end says nothing
+            // about one.
             "private/enable_cancel_on_disconnect" | "private/disable_cancel_on_disconnect" => Route::Refused,
             "public/set_heartbeat" | "public/disable_heartbeat" | "public/test" => Route::Feed,
             method if method.contains("subscribe") => Route::Feed,
-            _ => Route::Shared,
+            _ => Route::Member,
         }
     }
 
@@ -225,16 +225,16 @@ mod tests {
     #[test]
     fn methods_take_their_route() {
         for (method, route) in [
-            ("private/buy", Route::Shared),
-            ("private/cancel_all", Route::Shared),
-            ("public/get_order_book", Route::Shared),
+            ("private/buy", Route::Member),
+            ("private/cancel_all", Route::Member),
+            ("public/get_order_book", Route::Member),
             ("private/subscribe", Route::Feed),
             ("public/unsubscribe_all", Route::Feed),
             ("public/set_heartbeat", Route::Feed),
             ("public/auth", Route::Login),
             ("private/logout", Route::Logout),
             ("private/enable_cancel_on_disconnect", Route::Refused),
-            ("private/get_cancel_on_disconnect", Route::Shared),
+            ("private/get_cancel_on_disconnect", Route::Member),
         ] {
             let text = format!(r#"{{"id":1,"method":"{method}"}}"#);
             assert_eq!(Request::parse(&text).ok().unwrap().route(), route, "{method}");

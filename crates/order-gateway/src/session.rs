@@ -9,26 +9,29 @@ use std::time::{Duration, Instant};
 use pitwire_net::ConnectionId;
 use serde::Deserialize;
 
+use crate::members::{MemberId, MemberName};
 use crate::request::{Refusal, Request};
 use crate::throttle::Throttle;
 
 /// A client of the gateway.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// IP address of the client. The throttle counts requests before a login by it.
+    /// IP address of the client. The throttle counts requests without a client id by it.
     address: String,
+    /// Its requests share a connection to the venue with those of this member.
+    pub member: MemberId,
     pub login: Option<GrantedLogin>,
     /// The connection to the venue for the channels of this client.
     pub feed: Option<ConnectionId>,
-    /// Requests without an answer on the shared connection.
+    /// Requests at the venue.
     pub in_flight: usize,
 }
 
 /// A login that the venue has granted.
 #[derive(Debug)]
 pub(crate) struct GrantedLogin {
-    /// Name under which the client's requests are counted.
-    pub client_id: String,
+    /// `None` if the client logged in with a refresh token of another connection.
+    pub client_id: Option<String>,
     pub grant: Grant,
     /// Number of the request that has opened it. An answer for an earlier login is ignored.
     pub number: u64,
@@ -69,9 +72,9 @@ impl Grant {
 }
 
 impl Session {
-    pub fn new(address: Option<IpAddr>) -> Self {
-        let address = address.map_or_else(|| "an unknown address".into(), |address| address.to_string());
-        Session { address, login: None, feed: None, in_flight: 0 }
+    /// Makes the session of a new client at an address, which is a client of `member`.
+    pub fn new(address: String, member: MemberId) -> Self {
+        Session { address, member, login: None, feed: None, in_flight: 0 }
     }
 
     /// Returns the token for the requests of this client, after a login.
@@ -84,19 +87,32 @@ impl Session {
     /// # Errors
     /// The refusal, if the client sends too fast.
     pub fn admit(&self, throttle: &mut Throttle) -> Result<(), Refusal> {
-        let payer = self.login.as_ref().map_or(&self.address, |login| &login.client_id);
+        let client_id = self.login.as_ref().and_then(|login| login.client_id.as_ref());
+        let payer = client_id.unwrap_or(&self.address);
         throttle.take(payer, Instant::now()).map_err(|wait| too_many_requests(payer, wait))
     }
 
-    /// Returns the client id that a login names, and whether it continues the present login.
-    pub fn named_in(&self, login: &Request<'_>) -> (String, bool) {
+    /// Returns the client id of a login, and whether it continues the present login.
+    pub fn named_in(&self, login: &Request<'_>) -> (Option<String>, bool) {
         // As at the venue, a refresh needs no client id, and a wrong one has no effect. It
         // continues the login, so the channels stay.
         let continues = login.text("grant_type").as_deref() == Some("refresh_token");
         let named = login.text("client_id").filter(|_| !continues);
-        let known = self.login.as_ref().map(|login| login.client_id.clone());
-        (named.or(known).unwrap_or_else(|| self.address.clone()), continues)
+        let known = || self.login.as_ref().and_then(|login| login.client_id.clone());
+        (named.or_else(known), continues)
     }
+}
+
+impl GrantedLogin {
+    /// Returns the member that its client belongs to.
+    pub fn member_name(&self, client: ConnectionId) -> MemberName {
+        self.client_id.clone().map_or(MemberName::Client(client), MemberName::ClientId)
+    }
+}
+
+/// Returns the name of a client's address.
+pub(crate) fn address_name(address: Option<IpAddr>) -> String {
+    address.map_or_else(|| "an unknown address".into(), |address| address.to_string())
 }
 
 fn too_many_requests(payer: &str, wait: Duration) -> Refusal {
@@ -125,7 +141,7 @@ pub(crate) fn no_cancel_on_disconnect() -> Refusal {
         code: -32601,
         message: "Method not found",
         reason:
-            "an order gateway does not cancel on disconnect: the orders of all its clients enter over one connection"
+            "an order gateway does not cancel on disconnect: clients of one client id enter orders over one connection"
                 .into(),
         remedy: "Connect to the venue itself, or give the orders a valid_until or a time in force that ends.",
         retry_after_ms: None,

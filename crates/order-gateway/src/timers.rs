@@ -8,8 +8,8 @@ use pitwire_net::ConnectionId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// Open the shared connections to the venue.
-    OpenUplinks,
+    /// Open the connection for logins.
+    OpenLogins,
     /// Ping the venue over all connections.
     Ping,
     /// The handshake of this connection to the venue has to be done.
