@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -18,6 +19,8 @@ from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 LIMIT = {"instrument_name": "BTC_USDC", "amount": 0.01, "price": 41000}
+# The lowest price of a share: many orders need little money.
+CHEAP = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +160,96 @@ def test_requests_sent_without_waiting_are_answered_in_order(venue: Venue, tmp_p
         answers = [client.arrive() for _ in sent]
         assert [answer["id"] for answer in answers] == sent
         assert all("result" in answer or answer["error"]["code"] == 10028 for answer in answers)
+
+
+def wait_until_forwarded(client: Ws) -> None:
+    """Returns when the gateway has sent everything that the client has sent before."""
+    # The gateway answers these itself. The second one is a turn later, and each turn ends with its
+    # sends.
+    for _ in range(2):
+        assert client.call("private/enable_cancel_on_disconnect")["error"]["code"] == -32601
+
+
+def test_order_of_a_member_does_not_wait_for_the_lists_of_another(tmp_path: Path) -> None:
+    """The venue stands still while the requests arrive, so that it finds all of them at once."""
+    venue = Venue(tmp_path / "data", extra=["--no-flow", "--durability", "memory"])
+    with venue, Gateway(tmp_path, venue.ws_url) as gateway, ExitStack() as stack:
+        greedy = [stack.enter_context(Ws(gateway.ws_url)) for _ in range(4)]
+        member = stack.enter_context(Ws(gateway.ws_url))
+        for client in greedy:
+            client.login(DEMO_A)
+        member.login(DEMO_B)
+        assert member.result("private/get_open_orders") == []
+        # More orders than the venue lists in one turn.
+        for _ in range(300):
+            greedy[0].post("private/buy", CHEAP)
+        assert all("result" in next_answer(greedy[0]) for _ in range(300))
+        assert venue.process is not None
+        venue.process.send_signal(signal.SIGSTOP)
+        try:
+            for client in greedy:
+                for _ in range(12):
+                    client.post("private/get_open_orders")
+                wait_until_forwarded(client)
+            order = member.post("private/buy", CHEAP)
+            wait_until_forwarded(member)
+        finally:
+            venue.process.send_signal(signal.SIGCONT)
+        entered = member.arrive()
+        assert entered["id"] == order and "result" in entered
+        lists = [client.arrive() for client in greedy for _ in range(12)]
+        assert all(len(answer["result"]) == 300 for answer in lists)
+        # The venue's own times show the order in which it answered.
+        earlier = sum(answer["usOut"] < entered["usOut"] for answer in lists)
+        assert earlier < len(lists) / 2, f"{earlier} of {len(lists)} lists were answered before the order"
+
+
+def test_member_that_the_venue_refuses_too_often_ends_only_its_own_clients(tmp_path: Path) -> None:
+    config = tmp_path / "limits.toml"
+    config.write_text("[limits]\norders_per_second = 1\norders_burst = 3\n")
+    venue = Venue(tmp_path / "data", extra=["--no-flow", "--config", str(config)])
+    with venue, Gateway(tmp_path, venue.ws_url) as gateway, ExitStack() as stack:
+        refused, idle, other, stranger = (stack.enter_context(Ws(gateway.ws_url)) for _ in range(4))
+        for client, who in [(refused, DEMO_A), (idle, DEMO_A), (other, DEMO_B)]:
+            client.login(who)
+        assert other.result("private/get_open_orders") == []
+        assert stranger.result("public/get_time") > 0
+        with pytest.raises(ConnectionClosed) as closed:
+            # The venue closes a connection after 100 refusals.
+            for _ in range(400):
+                refused.call("private/buy", LIMIT)
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
+        with pytest.raises(ConnectionClosed):
+            idle.arrive()
+        assert "order" in other.result("private/buy", LIMIT)
+        assert stranger.result("public/get_time") > 0
+        assert gateway.stop()["uplinks"] == 1
+
+
+def test_orders_of_a_client_id_are_cancelled_after_its_last_client_if_the_account_asks(tmp_path: Path) -> None:
+    venue = Venue(tmp_path / "data", extra=["--no-flow"])
+    with venue, Gateway(tmp_path, venue.ws_url) as gateway, Ws(venue.ws_url) as direct, ExitStack() as stack:
+        direct.login(DEMO_A)
+        direct.result("private/enable_cancel_on_disconnect", {"scope": "account"})
+        first, second, other = (stack.enter_context(Ws(gateway.ws_url)) for _ in range(3))
+        for client, who in [(first, DEMO_A), (second, DEMO_A), (other, DEMO_B)]:
+            client.login(who)
+            client.result("private/buy", LIMIT)
+        first.close()
+        # The orders of the client that has left stay, because they share a connection.
+        assert len(second.result("private/get_open_orders")) == 2
+        second.close()
+        until(lambda: direct.result("private/get_open_orders") == [], "the orders are cancelled")
+        assert len(other.result("private/get_open_orders")) == 1
+
+
+def test_login_with_a_refresh_token_of_another_connection_enters_orders(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url) as gateway, Ws(gateway.ws_url) as first, Ws(gateway.ws_url) as second:
+        grant = {"grant_type": "refresh_token", "refresh_token": first.login(DEMO_A)["refresh_token"]}
+        assert "access_token" in second.result("public/auth", grant)
+        order = second.result("private/buy", LIMIT)["order"]
+        assert order["order_id"] in [found["order_id"] for found in second.result("private/get_open_orders")]
+        assert second.result("private/cancel_all") == 1
 
 
 def test_venue_is_reached_through_tls(tmp_path: Path) -> None:
