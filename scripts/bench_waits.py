@@ -18,13 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from order_gateways import Gateway
 from raw_ws import TEXT, RawWs, Target, client_frame
 from rpc import Http, Ws
 from venue import DEMO_A, DEMO_B, OPERATOR, Credentials, Venue
@@ -220,6 +221,8 @@ class Case:
     attack: Attack
     # Open orders of the member before the attack.
     orders: int = 0
+    # Both members are clients of one order gateway.
+    has_gateway: bool = False
 
 
 BY_LABEL = {"label": "nowhere"}
@@ -241,6 +244,12 @@ CASES = [
         "asks for its orders over 40 connections and reads",
         lambda to: flood(to, 40, frame("private/get_open_orders") * 50),
         ORDERS,
+    ),
+    Case(
+        "the same, both members through one order gateway",
+        lambda to: flood(to, 40, frame("private/get_open_orders") * 50),
+        ORDERS,
+        has_gateway=True,
     ),
     Case(
         "asks for orders by a label that none has, over 40 connections",
@@ -304,7 +313,7 @@ def attacked(case: Case, target: Target) -> Iterator[None]:
 
 def measured(case: Case, seconds: float, directory: Path) -> str:
     extra = ["--no-flow", "--durability", "memory", "--key-file", str(directory / "key")]
-    with Venue(directory / "data", extra) as venue:
+    with Venue(directory / "data", extra) as venue, ExitStack() as stack:
         assert venue.process is not None
         target = Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)
         operator = Http(venue.address, OPERATOR)
@@ -315,8 +324,12 @@ def measured(case: Case, seconds: float, directory: Path) -> str:
             operator.result("private/pitwire_change_account", limit)
         with connect(target) as member:
             enter(member, case.orders)
+        url = venue.ws_url
+        if case.has_gateway:
+            gateway = stack.enter_context(Gateway(directory, url))
+            target, url = Target(gateway.address, "/ws/api/v2", gateway.process.pid, echoes=False), gateway.ws_url
         waits = []
-        with attacked(case, target), Ws(venue.ws_url) as other:
+        with attacked(case, target), Ws(url) as other:
             other.login(Credentials(watch["client_id"], watch["client_secret"]))
             time.sleep(3)
             deadline = time.monotonic() + seconds
