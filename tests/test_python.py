@@ -358,14 +358,53 @@ def test_a_closed_venue_refuses_every_call() -> None:
     assert not venue.is_open
     for call in (
         lambda: venue.submit("BTC_USDC", "buy", 1),
-        lambda: venue.advance(1),
-        lambda: venue.book(0),
-        lambda: venue.events(),
-        lambda: venue.tape_hash,
         lambda: venue.submit_batch(0, 1, 1, 1),
+        lambda: venue.amend(1, lots=1),
+        lambda: venue.cancel(1),
+        lambda: venue.cancel_all(0),
+        lambda: venue.advance(1),
+        lambda: venue.advance(flow_commands=1),
+        lambda: venue.book(0),
+        lambda: venue.touch(0),
+        lambda: venue.last_price_ticks(0),
+        lambda: venue.session(0),
+        lambda: venue.queue_ahead_lots(1),
+        lambda: venue.position_lots(0, 0),
+        lambda: venue.orders(0),
+        lambda: venue.balance(0, "BTC"),
+        lambda: venue.deposit(0, "BTC", 1),
+        lambda: venue.add_account("late"),
+        lambda: venue.events(),
+        lambda: venue.accounts,
+        lambda: venue.time_ns,
+        lambda: venue.sequence,
+        lambda: venue.tape_hash,
     ):
-        with pytest.raises(errors.VenueClosed):
+        with pytest.raises(errors.VenueClosed) as raised:
             call()
+        assert raised.value.remedy
+
+
+def test_a_venue_in_the_process_opens_no_socket() -> None:
+    program = """
+import os, pitwire
+
+def sockets():
+    links = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            links.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:  # that of the listing
+            pass
+    return {link for link in links if link.startswith("socket:")}
+
+before = sockets()
+venue = pitwire.Venue("demo", 7)
+venue.advance(10**9)
+assert len(venue.events()) > 0 and sockets() <= before, sockets()
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_full_event_buffer_refuses_commands_until_it_is_taken() -> None:
@@ -628,6 +667,17 @@ def test_an_environment_without_trades_of_agents_has_the_tape_of_a_simulation() 
         env.step(dict.fromkeys(env.agents, ACTIONS.index("hold")))
     assert env.rules.market is not None and env.rules.market.venue.tape_hash == expected
 
+    trader = envs.OptimalExecutionEnv(envs.MarketSettings(steps=50))
+    trader.reset(seed=4)
+    for _ in range(48):
+        trader.step(np.zeros(1, dtype=np.float32))
+    turns = envs.TurnMarketEnv()
+    turns.reset(seed=4)
+    for _ in range(48 * len(turns.agents)):
+        turns.step(ACTIONS.index("hold"))
+    for market in (trader.market, turns.rules.market):
+        assert market is not None and market.venue.tape_hash == expected
+
     hashes = []
     for seed in (4, 4, 5):
         maker = envs.MarketMakingEnv()
@@ -636,6 +686,37 @@ def test_an_environment_without_trades_of_agents_has_the_tape_of_a_simulation() 
         assert maker.market is not None
         hashes.append((maker.market.venue.tape_hash, earned))
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_observation_and_reward_of_the_environments_are_those_of_their_functions() -> None:
+    import gymnasium as gym
+    from pitwire import envs
+
+    def space(size: int) -> gym.spaces.Box:
+        return gym.spaces.Box(0, 10**7, (size,), np.float32)
+
+    maker = envs.MarketMakingEnv(
+        max_inventory_lots=500,
+        observe=lambda state, limit: np.array([state.bid_ticks, limit], dtype=np.float32),
+        reward=lambda before, after: 1000 * before.time_left + after.time_left,
+        observation_space=space(2),
+    )
+    seen, _ = maker.reset(seed=1)
+    assert seen.tolist() == [maker.state.bid_ticks, 500] and maker.observation_space == space(2)
+    seen, reward, *_ = maker.step(np.zeros(2, dtype=np.float32))
+    assert seen.tolist() == [maker.state.bid_ticks, 500]
+    assert reward == pytest.approx(1000 + maker.state.time_left)
+
+    trader = envs.OptimalExecutionEnv(
+        lots=1_000,
+        observe=lambda state, left_share, arrival_ticks: np.array([left_share, arrival_ticks], dtype=np.float32),
+        reward=lambda shortfall_ticks: 7 - shortfall_ticks,
+        observation_space=space(2),
+    )
+    trader.reset(seed=1)
+    seen, reward, _, _, info = trader.step(np.array([0.25], dtype=np.float32))
+    assert seen.tolist() == pytest.approx([0.75, trader.arrival_ticks], rel=1e-6) and info["left_lots"] == 750
+    assert reward == pytest.approx(7 - info["shortfall_ticks"])
 
 
 def test_slicing_a_large_order_costs_less_and_more_lots_cost_more() -> None:
