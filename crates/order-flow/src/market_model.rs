@@ -74,4 +74,18 @@ mod tests {
         }
         assert!((model.kernel.total_rate() - 1.0).abs() < 1e-12);
     }
+
+    #[test]
+    fn cancels_excite_cancels() {
+        let FlowModel { kernel, types, .. } = market_model();
+        let cancels = |act: Act| matches!(act, Act::CancelBest | Act::CancelBehind);
+        let kinds: Vec<usize> = (0..TYPES.len()).filter(|kind| cancels(TYPES[*kind].1)).collect();
+        assert_eq!((kinds.len(), types.len()), (2, TYPES.len()));
+        for kind in kinds {
+            // Cancels of the same type that one cancel causes at once, and within minutes.
+            let caused = kernel.parts.iter().map(|part| part.jump[kind][kind] / part.decay[kind][kind]);
+            let caused: Vec<f64> = caused.collect();
+            assert!(caused.iter().all(|events| *events > 0.1), "{}: {caused:?}", TYPES[kind].0);
+        }
+    }
 }
