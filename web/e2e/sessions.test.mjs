@@ -30,6 +30,8 @@ const choose = (word) => ticket().getByText(word, { exact: true }).click();
 const field = (name) => ticket().getByRole('textbox', { name: new RegExp(`^${name}`) });
 const terms = (label) => ticket().getByLabel('Time in force').selectOption({ label });
 const send = () => ticket().locator('button[type="submit"]');
+/** An amount of shares as the page shows it: from 10,000 on in thousands. */
+const lots = (amount) => (amount < 10_000 ? amount.toLocaleString('en') : `${(amount / 1000).toFixed(2)}k`);
 const auction = () => api.call('public/pitwire_get_auction', { instrument_name: NAME });
 const seconds = async () => {
   const [minutes, rest] = (await shown('countdown').textContent()).split(':').map(Number);
@@ -137,11 +139,15 @@ test('what the call would do is what the API says, in numbers and as two curves'
         (what) => element.querySelector(`[data-of="${what}"]`)?.textContent ?? '',
       ),
     );
-    const read = JSON.stringify(labels.map((text) => number(text.replace('balanced', '0'))));
     return api.notices
       .slice(entered)
-      .map(({ data }) => [data.indicative_price, data.indicative_volume, Math.abs(data.imbalance)])
-      .some((published) => published[0] !== undefined && JSON.stringify(published) === read);
+      .filter(({ data }) => data.indicative_price !== undefined)
+      .map(({ data }) => [
+        data.indicative_price.toFixed(2),
+        lots(data.indicative_volume),
+        data.imbalance === 0 ? 'balanced' : lots(Math.abs(data.imbalance)),
+      ])
+      .some((published) => published.every((text, at) => text === labels[at]));
   }, 'a price, a volume and an imbalance that were published together');
   // The call has opened this view by itself.
   await member.waitForSelector('svg circle[data-of="cross"]');
