@@ -134,6 +134,7 @@ try:
                 break
             print("gap", connection_id, "close", flush=True)
             gaps.append([connection_id, "close", closed.rcvd.code if closed.rcvd else None, clock(), None])
+            begin = clock()
             if os.environ["LAB_RECONNECT"] != "1":
                 code = 3
                 break
