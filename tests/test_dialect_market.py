@@ -38,7 +38,7 @@ def test_volume_of_an_inverse_perpetual_is_in_base_and_cost_in_quote_currency(
     seller.result("private/pitwire_advance", {"ns": (-now % MINUTE_MS + 10_000) * 1_000_000})
     prices = [60_600, 60_000]
     volume = float(round(sum(Decimal(30_000) / price for price in prices), 8))
-    assert volume != float(round(Decimal(60_000) / (sum(prices) // 2), 8)), "the two can be told apart"
+    assert volume != float(round(Decimal(60_000) / (sum(prices) // 2), 8)), "the two values differ"
     with Ws(running.ws_url) as ws:
         channel = f"chart.trades.{PERPETUAL}.1"
         ws.subscribe(channel)

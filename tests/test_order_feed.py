@@ -236,7 +236,7 @@ def crc_32c(data: bytes) -> int:
 
 
 def checksum(books: Books, instrument: int) -> str:
-    """The checksum of docs/order-feed.md: side, id, price and quantity of each order, bids first."""
+    """The checksum of docs/order-feed.md: side, id, price, quantity of each order, bids first."""
     data = b""
     for side, sign in (("B", -1), ("S", 1)):
         own = [row for row in books.orders.items() if (row[1].instrument, row[1].side) == (instrument, side)]

@@ -93,7 +93,7 @@ def test_a_relayed_server_reaches_every_connector(exchange: str, tmp_path: Path)
     assert record.usable, record.reasons
     found = analysis.analyse(results).joined[0]
     assert found.exchange == "mine"
-    # The server sends fifty messages a second. The relay adds the envelope that they are matched by.
+    # The server sends fifty messages a second. The relay adds the envelope that matches them.
     assert found.matched > 20
     for counts in found.counts:
         assert (counts.missing, counts.duplicates, counts.without_envelope) == (0, 0, 0)

@@ -73,7 +73,7 @@ def answer(results: Results) -> list[str]:
 
 
 def like_the_lowest(result: TimedResult) -> list[str]:
-    """The connectors whose median cannot be separated from the lowest one, in order of their medians.
+    """The connectors whose median cannot be separated from the lowest one, ordered by median.
 
     Their verdict is "unresolved" or "equivalent".
     """

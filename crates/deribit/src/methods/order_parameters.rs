@@ -42,8 +42,8 @@ const HIDDEN: [&str; 2] = ["hidden", "pitwire_hidden"];
 const MINIMUM: [&str; 2] = ["min_execution", "pitwire_minimum_execution"];
 const TIF: [&str; 2] = ["tif_ext", "pitwire_time_in_force"];
 const EXPIRES: [&str; 2] = ["expires_at", "pitwire_expires_at"];
-/// Parameters with several names, by the name in a refusal of the engine. The first name in the list
-/// that a request has is the one that decides.
+/// Parameters with several names, by the name in a refusal of the engine. The first name in the
+/// list that a request has is the one that decides.
 const SPELLINGS: &[(&str, &[&str])] = &[
     ("amount", &["amount", "contracts"]),
     ("display_amount", &["display_amount", "max_show"]),

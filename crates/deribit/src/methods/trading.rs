@@ -218,8 +218,8 @@ fn explained(call: &Call<'_>, reason: Reject, asked: &RejectContext) -> RpcError
     }
 }
 
-/// Returns the parameter that a reject is about. A hidden order and an iceberg are limit orders with
-/// one more parameter, and that one decides where a session does not take them.
+/// Returns the parameter that a reject is about. A hidden order and an iceberg are limit orders
+/// with one more parameter, and that one decides where a session does not take them.
 fn deciding_param(reason: Reject, asked: &RejectContext, param: &'static str) -> &'static str {
     match (reason, asked.order_type) {
         (Reject::TypeNotAllowedInSession, OrderType::Hidden { .. }) => "hidden",
