@@ -179,8 +179,8 @@ def test_times_in_force_of_auctions_are_judged_by_the_venue(venue: Venue, http: 
     if ended.returncode == 0:
         assert json.loads(ended.stdout)["order"]["tif_ext"] == tif
     else:
-        # The instrument has no such session, and the venue names the parameter.
-        refusal(ended, 1, "the venue refused", "[time_in_force]")
+        # The instrument has no such session, and the venue names the parameter that was sent.
+        refusal(ended, 1, "the venue refused", "[tif_ext]")
     result("--url", venue.ws_url, "cancel-all")
 
 
