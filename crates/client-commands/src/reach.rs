@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use pitwire_failure::Failure;
-use pitwire_terminal::output::{printable_json, say};
+use pitwire_terminal::output::{has_write_failed, printable_json, say};
 
 /// Events of all channels that wait to be printed.
 const WAITING_EVENTS: usize = 64;
@@ -107,7 +107,8 @@ impl VenueSession {
         runtime.block_on(async { while state.changed().await.is_ok() {} });
     }
 
-    /// Prints the messages of channels, one line of JSON each. Stops after `count` messages.
+    /// Prints the messages of channels, one line of JSON each. Stops after `count` messages, and
+    /// when the output is closed.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ impl VenueSession {
                 });
             }
             let mut left = count.unwrap_or(u64::MAX);
-            while left > 0 {
+            while left > 0 && !has_write_failed() {
                 let Some((channel, event)) = events.recv().await else { return Ok(()) };
                 match event {
                     SubscriptionEvent::Notice(notice) => {

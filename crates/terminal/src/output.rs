@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first error of a write to standard output.
 static WRITE_ERROR: OnceLock<String> = OnceLock::new();
+/// Whether a write to standard output has failed.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Prints one line. An error is stored for [`write_error`].
 pub fn say(line: &str) {
@@ -66,11 +69,17 @@ pub fn has_colours(stream: &impl anstream::stream::RawStream) -> bool {
 
 fn print_line(mut out: impl Write, line: &str) {
     let written = writeln!(out, "{line}").and_then(|()| out.flush());
-    if let Err(error) = written
-        && error.kind() != ErrorKind::BrokenPipe
-    {
+    let Err(error) = written else { return };
+    HAS_FAILED.store(true, Ordering::Relaxed);
+    if error.kind() != ErrorKind::BrokenPipe {
         WRITE_ERROR.get_or_init(|| error.to_string());
     }
+}
+
+/// Returns whether a write to standard output has failed, also because the pipe is closed. A command
+/// that prints without an end ends then.
+pub fn has_write_failed() -> bool {
+    HAS_FAILED.load(Ordering::Relaxed)
 }
 
 /// Returns the first error of a write to standard output, other than a closed pipe.
