@@ -45,6 +45,16 @@ big_endian!(u16, u32, u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItchTime(pub u64);
 
+impl ItchTime {
+    /// The latest time of the format, 78 hours after midnight.
+    pub const MAX: ItchTime = ItchTime((1 << 48) - 1);
+
+    /// Returns the nearest time of the format.
+    pub fn of(nanoseconds: u64) -> ItchTime {
+        ItchTime(nanoseconds.min(Self::MAX.0))
+    }
+}
+
 impl MitchField for ItchTime {
     const BYTES: usize = 6;
     const KIND: FieldKind = FieldKind::Unsigned;

@@ -162,7 +162,8 @@ impl ItchTranslator {
         ItchHeader {
             // The feed leaves out instruments with a higher id.
             stock_locate: BigEndian(u16::try_from(instrument).unwrap_or(0)),
-            timestamp: ItchTime(u64::from(self.seconds) * SECOND_NS + u64::from(nanosecond)),
+            // A hostile time message may have more than the 86,400 seconds of a day.
+            timestamp: ItchTime::of(u64::from(self.seconds) * SECOND_NS + u64::from(nanosecond)),
         }
     }
 
