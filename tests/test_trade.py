@@ -296,9 +296,7 @@ def test_large_order_needs_a_confirmation(double: "Double") -> None:
     assert [call["params"]["amount"] for call in double.calls("private/buy")] == [2.0, 2.01]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["book", "BTC_USDC"], ["orders", "--json"], ["watch", "book.BTC_USDC.100ms"]]
-)
+@pytest.mark.parametrize("arguments", [["book", "BTC_USDC"], ["orders", "--json"], ["watch", "book.BTC_USDC.100ms"]])
 def test_output_to_a_closed_pipe_is_no_error(venue: Venue, arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -76,8 +76,8 @@ fn print_line(mut out: impl Write, line: &str) {
     }
 }
 
-/// Returns whether a write to standard output has failed, also because the pipe is closed. A command
-/// that prints without an end ends then.
+/// Returns whether a write to standard output has failed, for example because the pipe is closed.
+/// A command that prints without an end asks this after each line.
 pub fn has_write_failed() -> bool {
     HAS_FAILED.load(Ordering::Relaxed)
 }
