@@ -309,8 +309,9 @@ fn two_floods_take_turns() {
 fn a_turn_acts_on_a_bounded_number_of_frames_of_one_connection() {
     let mut two = TwoPeers::new();
     two.send(0, 1_000);
-    assert_eq!(two.turn(u64::MAX).len(), FRAMES_PER_TURN);
-    assert_eq!(two.turn(u64::MAX).len(), FRAMES_PER_TURN);
+    // A turn in which the machine stops this thread for a while may act on fewer.
+    let turns: Vec<usize> = (0..100).map(|_| two.turn(u64::MAX).len()).collect();
+    assert_eq!((turns.iter().sum(), turns.iter().max()), (1_000, Some(&FRAMES_PER_TURN)), "{turns:?}");
 }
 
 #[test]
