@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import member
 from rpc import Http, Json, Ws
 from venue import DEMO_A, DEMO_B, Venue, run_pitwire
 
@@ -13,18 +14,12 @@ SPOT, PERPETUAL = "NPN_ZAR", "BTC-PERPETUAL"
 
 @pytest.fixture
 def alice(running: Venue) -> Iterator[Http]:
-    client = Http(running.address, DEMO_A)
-    yield client
-    client.result("private/cancel_all")
-    client.close()
+    yield from member(running, DEMO_A)
 
 
 @pytest.fixture
 def bob(running: Venue) -> Iterator[Http]:
-    client = Http(running.address, DEMO_B)
-    yield client
-    client.result("private/cancel_all")
-    client.close()
+    yield from member(running, DEMO_B)
 
 
 def refused(client: Http, params: Json, method: str = "private/buy") -> Json:

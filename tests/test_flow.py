@@ -83,7 +83,7 @@ def test_a_flow_is_journaled_exported_and_found_again_by_the_fit(tmp_path: Path)
     assert again["flows"][0]["radius"] == pytest.approx(found["radius"], rel=1e-6)
 
 
-# Of the instruments that `FILE` does not name.
+# A flow for the instruments that `FILE` does not name.
 OTHERS = """
 [[flow]]
 lifetime_s = 60.0

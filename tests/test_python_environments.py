@@ -203,7 +203,7 @@ def test_a_market_maker_that_looks_at_its_inventory_beats_fixed_quotes() -> None
     for action in range(3):
         low, high = makers.interval(ours - makers.rewards(makers.always(action), seeds, "demo"))
         assert high > low > 0, (names[action], low, high)
-    # The same maker has no gain, so the example would end with 1.
+    # A maker compared with itself gains nothing. The example exits with 1 in that case.
     same = makers.compared(makers.always(2), makers.always(2), seeds[:2], "demo")
     assert (same["gain"], same["low"], same["high"]) == (0, 0, 0)
     assert not set(makers.CHOICE_SEEDS) & set(makers.TEST_SEEDS)

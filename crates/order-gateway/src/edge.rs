@@ -338,8 +338,9 @@ impl<R> Edge<R> {
             Some(LinkRole::Member(member)) => {
                 warn!(cause, "lost the connection of a client id; closing its clients");
                 let reason = if was_open { MEMBER_LINK_LOST } else { AWAY };
-                // They ask for their orders when they are back. Clients without a login at one
-                // address may be strangers to each other: those that wait for no answer stay.
+                // Clients with a login ask for their orders after they have connected again.
+                // Clients without one may not know each other, although they share an address. Of
+                // these, only those that wait for an answer are closed.
                 let is_of_member = |session: &Session| session.member == member && session.login.is_some();
                 let clients = self.sessions.iter().filter(|(_, session)| is_of_member(session));
                 clients.for_each(|(client, _)| close(*client, reason, notices));

@@ -17,7 +17,7 @@ use crate::members::MemberId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkRole {
     /// It carries the logins of all clients. A login replaces the one before it, so they have a
-    /// connection of their own. While it is open, the venue is there.
+    /// connection of their own. It is open as long as the venue can be reached.
     Logins,
     /// It carries the requests of this member. It has no login: each request has the token of its
     /// client.

@@ -42,8 +42,8 @@ const HIDDEN: [&str; 2] = ["hidden", "pitwire_hidden"];
 const MINIMUM: [&str; 2] = ["min_execution", "pitwire_minimum_execution"];
 const TIF: [&str; 2] = ["tif_ext", "pitwire_time_in_force"];
 const EXPIRES: [&str; 2] = ["expires_at", "pitwire_expires_at"];
-/// Parameters with several names, by the name in a refusal of the engine. The first name in the
-/// list that a request has is the one that decides.
+/// The spellings of parameters that have several, each after the name that the engine's refusals
+/// use. If a request has several spellings, the first one in the list counts.
 const SPELLINGS: &[(&str, &[&str])] = &[
     ("amount", &["amount", "contracts"]),
     ("display_amount", &["display_amount", "max_show"]),
@@ -141,8 +141,7 @@ pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
     Err(RpcError::param("timed_out", "valid_until", format!("it is {now_ms} ms, valid_until is {until_ms}")))
 }
 
-/// Returns the name under which a request has a parameter, so that a refusal names what the client
-/// sent.
+/// Returns the spelling of a parameter that the client used, for refusals.
 pub fn sent_name(call: &Call<'_>, name: &'static str) -> &'static str {
     let is_sent = |name: &'static str| matches!(call.params.text(name), Ok(Some(text)) if !text.is_empty());
     let spellings = SPELLINGS.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, spellings)| spellings);

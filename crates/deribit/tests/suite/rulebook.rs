@@ -297,7 +297,7 @@ fn session_refusal_names_session_and_rule() {
     assert!(data["reason"].as_str().is_some_and(|text| text.starts_with("the session is post_close")), "{data}");
 }
 
-/// Some parameters have two names. A refusal names the one that the client sent.
+/// Some parameters have two spellings. A refusal uses the spelling that the client sent.
 #[test]
 fn refusal_names_the_parameter_as_it_was_sent() {
     let mut world = World::new();

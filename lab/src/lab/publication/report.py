@@ -196,7 +196,7 @@ def threats(results: Results) -> list[str]:
     environment = results.description["environment"]
     cores = results.description["cores"]
     rows = [
-        "Loopback is not the Internet: there is no TLS, no packet loss and no distance.",
+        "All traffic stays on loopback, so it has no TLS, no packet loss and no network distance.",
         f"One machine with {environment['cores']} usable cores ({environment['cpu_model'] or 'unknown CPU'}).",
         "Each library runs with its defaults. A tuned program may change the order.",
         "The listeners of all publishers have cubic congestion control and a backlog of 4,096.",
