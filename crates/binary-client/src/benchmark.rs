@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hdrhistogram::Histogram;
 use pitwire_failure::Failure;
 use pitwire_sbe_gateway::*;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::session::{EntryEvent, Login, OrderEntrySession, is_readable, limit_order};
 
@@ -19,6 +20,8 @@ const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 const LEAST_VALUES_ABOVE: f64 = 100.0;
 /// Longest wait for an answer that is not due at a fixed time.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
+/// How long a server of a ping-pong polls: the venue's time with `--idle spin`.
+const POLLING_TIME: Duration = Duration::from_micros(50);
 /// Largest latency of a histogram in nanoseconds.
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
@@ -33,8 +36,32 @@ pub struct BenchmarkOptions {
     /// Orders of each measurement, over all clients.
     pub orders: u32,
     pub rounds: u32,
+    /// On which cores the threads run. Without it the scheduler chooses.
+    pub cores: Option<Cores>,
     /// One client each.
     pub logins: Vec<Login>,
+}
+
+/// Numbers of the cores on which the threads of a benchmark run.
+///
+/// A message between two sleeping threads takes several times as long if they run on two cores as
+/// if they share one, and the scheduler may choose either. Only with both set do the ping-pong and
+/// the venue have the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// Core of the threads that send orders.
+    pub client: u32,
+    /// Core of the servers of the ping-pongs. The venue must be started on it, too.
+    pub venue: u32,
+}
+
+/// How the server of a ping-pong waits for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PingPongWait {
+    /// Its thread sleeps, like that of a venue with `--idle block`.
+    Sleep,
+    /// Its thread polls for as long as that of a venue with `--idle spin`, and then sleeps.
+    Poll,
 }
 
 /// An answer on a measured connection.
@@ -92,13 +119,13 @@ impl MeasuredConnection for SbeConnection {
 /// A TCP ping-pong with the sizes of an order and its acknowledgement, without a venue.
 struct PingPong {
     stream: Option<TcpStream>,
-    server: Option<JoinHandle<()>>,
+    server: Option<JoinHandle<io::Result<()>>>,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl PingPong {
-    fn start() -> io::Result<PingPong> {
+    fn start(wait: PingPongWait, core: Option<u32>) -> io::Result<PingPong> {
         let encoded = |message: SbeMessage| {
             let mut frame = Vec::new();
             message.encode(&mut frame);
@@ -121,9 +148,17 @@ impl PingPong {
         let (mut socket, _) = listener.accept()?;
         socket.set_nodelay(true)?;
         let (mut received, answer_bytes) = (request.clone(), answer.len());
-        let serve = move || {
+        socket.set_nonblocking(wait == PingPongWait::Poll)?;
+        let serve = move || -> io::Result<()> {
+            run_on(core)?;
             // The connection ends with the benchmark.
-            while socket.read_exact(&mut received).is_ok() && socket.write_all(&received[..answer_bytes]).is_ok() {}
+            loop {
+                match wait {
+                    PingPongWait::Sleep => socket.read_exact(&mut received)?,
+                    PingPongWait::Poll => read_polling(&mut socket, &mut received)?,
+                }
+                socket.write_all(&received[..answer_bytes])?;
+            }
         };
         Ok(PingPong { stream: Some(stream), server: Some(thread::spawn(serve)), request, answer })
     }
@@ -150,8 +185,40 @@ impl Drop for PingPong {
     }
 }
 
+/// Reads a whole message from a socket that does not block. Polls the socket for
+/// [`POLLING_TIME`], and then sleeps.
+fn read_polling(socket: &mut TcpStream, message: &mut [u8]) -> io::Result<()> {
+    let (begin, mut read) = (Instant::now(), 0);
+    while let Some(rest) = message.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match socket.read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => read += bytes,
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) if begin.elapsed() < POLLING_TIME => {}
+            Err(_) => drop(is_readable(socket, IDLE_WAIT)),
+        }
+    }
+    Ok(())
+}
+
+/// Lets the calling thread run on one core only.
+fn run_on(core: Option<u32>) -> io::Result<()> {
+    let Some(core) = core.and_then(|core| usize::try_from(core).ok()) else { return Ok(()) };
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 fn ping_pong_failure(error: io::Error) -> Failure {
     Failure::new(format!("the TCP ping-pong failed: {error}"))
+}
+
+fn core_failure(error: io::Error) -> Failure {
+    Failure::new(format!("cannot run on the core of --cores: {error}"))
+        .remedy("name cores that this process may use, see `nproc` and `taskset -p $$`")
 }
 
 impl MeasuredConnection for PingPong {
@@ -208,13 +275,19 @@ fn measure(
     connections: &mut [Box<dyn MeasuredConnection>],
     orders: u32,
     rate: Option<u32>,
+    core: Option<u32>,
 ) -> Result<Histogram<u64>, Failure> {
     let clients = u32::try_from(connections.len()).unwrap_or(u32::MAX);
     let interval = rate.map(|rate| Duration::from_secs(clients.into()) / rate.max(1));
     let measured = thread::scope(|scope| {
         let threads: Vec<_> = connections
             .iter_mut()
-            .map(|connection| scope.spawn(move || measure_one(connection.as_mut(), orders / clients, interval)))
+            .map(|connection| {
+                scope.spawn(move || {
+                    run_on(core).map_err(core_failure)?;
+                    measure_one(connection.as_mut(), orders / clients, interval)
+                })
+            })
             .collect();
         let failed = || Err(Failure::new("a thread of the benchmark panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect::<Result<Vec<_>, _>>()
@@ -226,22 +299,30 @@ fn measure(
     Ok(all)
 }
 
-/// Measures both kinds of connections and prints a table in microseconds. Each value is the median
-/// of the rounds.
+/// Measures SBE and both kinds of ping-pongs, and prints a table in microseconds. Each value is the
+/// median of the rounds.
 ///
 /// # Errors
 ///
-/// Fails if a session fails, or if the venue rejects an order.
+/// Fails if a core cannot be used, if a session fails, or if the venue rejects an order.
 pub fn run(options: BenchmarkOptions) -> Result<(), Failure> {
-    let BenchmarkOptions { address, instrument, price, rate, orders, rounds, logins } = options;
-    let mut baseline: Vec<Box<dyn MeasuredConnection>> = Vec::new();
+    let BenchmarkOptions { address, instrument, price, rate, orders, rounds, cores, logins } = options;
+    let (client_core, venue_core) = (cores.map(|cores| cores.client), cores.map(|cores| cores.venue));
+    for core in [client_core, venue_core] {
+        let checked = thread::spawn(move || run_on(core)).join();
+        checked.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(core_failure)?;
+    }
+    let mut sleeping: Vec<Box<dyn MeasuredConnection>> = Vec::new();
+    let mut polling: Vec<Box<dyn MeasuredConnection>> = Vec::new();
     let mut binary: Vec<Box<dyn MeasuredConnection>> = Vec::new();
     for login in logins {
-        baseline.push(Box::new(PingPong::start().map_err(ping_pong_failure)?));
+        for (ping_pongs, wait) in [(&mut sleeping, PingPongWait::Sleep), (&mut polling, PingPongWait::Poll)] {
+            ping_pongs.push(Box::new(PingPong::start(wait, venue_core).map_err(ping_pong_failure)?));
+        }
         let session = OrderEntrySession::log_on(address, login)?;
         binary.push(Box::new(SbeConnection { session, instrument, price, entered: HashMap::new() }));
     }
-    let mut kinds = [("TCP ping-pong", baseline), ("SBE", binary)];
+    let mut kinds = [("TCP ping-pong", sleeping), ("TCP ping-pong, polling", polling), ("SBE", binary)];
     // Histograms of the rounds, by row of the table.
     let mut rows: BTreeMap<String, Vec<Histogram<u64>>> = BTreeMap::new();
     // The first round warms up.
@@ -251,7 +332,7 @@ pub fn run(options: BenchmarkOptions) -> Result<(), Failure> {
             counts.dedup();
             for clients in counts {
                 for (title, at_rate) in [("closed", None), ("open", Some(rate))] {
-                    let measured = measure(&mut connections[..clients], orders, at_rate)?;
+                    let measured = measure(&mut connections[..clients], orders, at_rate, client_core)?;
                     if round > 0 {
                         rows.entry(format!("{title} | {clients} | {name}")).or_default().push(measured);
                     }

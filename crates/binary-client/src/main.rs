@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-use pitwire_binary_client::benchmark::{self, BenchmarkOptions};
+use pitwire_binary_client::benchmark::{self, BenchmarkOptions, Cores};
 use pitwire_binary_client::{Login, feed, orders};
 use pitwire_failure::Failure;
 use pitwire_sbe_gateway::FixedDecimal;
@@ -11,8 +11,9 @@ use pitwire_sbe_gateway::FixedDecimal;
 const USAGE: &str = "usage: pitwire-sbe COMMAND
   orders ADDRESS INSTRUMENT_ID PRICE CLIENT_ID:SECRET CLIENT_ID:SECRET
   feed LINE_A[,LINE_B] RECOVERY
-  bench ADDRESS INSTRUMENT_ID PRICE RATE ORDERS ROUNDS CLIENT_ID:SECRET...
-An address is HOST:PORT. RATE is in orders a second, over all clients.";
+  bench [--cores CLIENT,VENUE] ADDRESS INSTRUMENT_ID PRICE RATE ORDERS ROUNDS CLIENT_ID:SECRET...
+An address is HOST:PORT. RATE is in orders a second, over all clients. With --cores the clients run
+on core CLIENT and the servers of the ping-pongs on core VENUE, where the venue should run, too.";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[&str]) -> Result<(), Failure> {
+    if let ["bench", "--cores", numbers, rest @ ..] = words {
+        return bench(rest, Some(cores(numbers)?));
+    }
     match *words {
         ["orders", at, instrument, price, maker, taker] => {
             orders::run(address(at)?, number(instrument)?, decimal(price)?, login(maker)?, login(taker)?)
@@ -37,7 +41,15 @@ fn run(words: &[&str]) -> Result<(), Failure> {
         ["feed", lines, recovery] => {
             feed::run(lines.split(',').map(address).collect::<Result<_, _>>()?, address(recovery)?)
         }
-        ["bench", at, instrument, price, rate, orders, rounds, ref logins @ ..] if !logins.is_empty() => {
+        ["bench", ref rest @ ..] => bench(rest, None),
+        [] => Err(Failure::usage("no command")),
+        [command, ..] => Err(Failure::usage(format!("command {command} with {} words", words.len()))),
+    }
+}
+
+fn bench(words: &[&str], cores: Option<Cores>) -> Result<(), Failure> {
+    match *words {
+        [at, instrument, price, rate, orders, rounds, ref logins @ ..] if !logins.is_empty() => {
             benchmark::run(BenchmarkOptions {
                 address: address(at)?,
                 instrument: number(instrument)?,
@@ -45,12 +57,19 @@ fn run(words: &[&str]) -> Result<(), Failure> {
                 rate: number(rate)?,
                 orders: number(orders)?,
                 rounds: number(rounds)?,
+                cores,
                 logins: logins.iter().map(|text| login(text)).collect::<Result<_, _>>()?,
             })
         }
-        [] => Err(Failure::usage("no command")),
-        [command, ..] => Err(Failure::usage(format!("command {command} with {} words", words.len()))),
+        _ => Err(Failure::usage(format!("command bench with {} words", words.len() + 1))),
     }
+}
+
+fn cores(text: &str) -> Result<Cores, Failure> {
+    let (client, venue) = text
+        .split_once(',')
+        .ok_or_else(|| Failure::usage(format!("invalid cores {text}: expected two numbers, as in 0,1")))?;
+    Ok(Cores { client: number(client)?, venue: number(venue)? })
 }
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {
