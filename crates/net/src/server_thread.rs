@@ -5,7 +5,6 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tracing::warn;
@@ -13,6 +12,7 @@ use tracing::warn;
 use crate::application::Application;
 use crate::clock::SystemClock;
 use crate::limits::Limits;
+use crate::loop_thread::start_loop_thread;
 use crate::server::Server;
 use crate::waker::Waker;
 
@@ -22,7 +22,7 @@ pub struct ServerThread {
     address: SocketAddr,
     /// The server ends when this is closed.
     running: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl ServerThread {
@@ -46,20 +46,14 @@ impl ServerThread {
             server = server.with_waker(waker)?;
         }
         let address = server.local_address()?;
-        let (opened, is_opened) = mpsc::sync_channel(1);
-        // The thread opens the loop, because a ring belongs to the thread that made it.
-        let run = move || {
-            let server = match server.open() {
-                Ok(server) => server,
-                Err(error) => return drop(opened.send(Err(error))),
-            };
-            let _ = opened.send(Ok(()));
-            if let Err(error) = server.run() {
-                warn!(%error, "{name} has ended; start the program again to connect to it");
-            }
-        };
-        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
-        is_opened.recv().map_err(|_| io::Error::other("the thread of the server has ended at its start"))??;
+        let thread = start_loop_thread(
+            name,
+            || server.open(),
+            move |server| {
+                let ended = server.run().map(drop);
+                ended.inspect_err(|error| warn!(%error, "{name} has ended; start the program again to connect to it"))
+            },
+        )?;
         Ok(ServerThread { address, running: Some(running), thread: Some(thread) })
     }
 

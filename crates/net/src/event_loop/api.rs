@@ -125,7 +125,7 @@ pub trait EventLoop {
     /// Closes all listeners: from now on no connection is accepted.
     fn close_listeners(&mut self);
 
-    /// Adds a descriptor, an eventfd or a pipe. Its readability is reported as
+    /// Adds a descriptor: an eventfd, a pipe or a UDP socket. Its readability is reported as
     /// [`LoopEvent::Woken`] with number `source`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The rules of an event loop, checked on every implementation that this machine offers.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -284,6 +284,21 @@ fn a_wait_ends_with_its_timeout_or_when_it_is_woken() {
         for _ in 0..3 {
             rustix::io::write(&other_end, &1_u64.to_ne_bytes()).unwrap();
             fixture.until(|fixture| fixture.has_seen(LoopEvent::Woken(7)));
+        }
+    });
+}
+
+#[test]
+fn a_udp_socket_reports_each_datagram_as_a_wake_up() {
+    Fixture::each(|mut fixture| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        fixture.net.add_wake_source(socket.try_clone().unwrap().into(), 7).unwrap();
+        for number in 0..3 {
+            peer.send_to(&[number], socket.local_addr().unwrap()).unwrap();
+            fixture.until(|fixture| fixture.has_seen(LoopEvent::Woken(7)));
+            let mut datagram = [9];
+            assert_eq!((socket.recv(&mut datagram).unwrap(), datagram), (1, [number]));
         }
     });
 }
