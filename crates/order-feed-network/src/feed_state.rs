@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pitwire_order_feed::{
@@ -27,20 +27,6 @@ const MAX_REPLAY_BYTES: usize = 64 * 1024 * 1024;
 const SNAPSHOT_AGE: Duration = Duration::from_millis(250);
 /// Longest wait for room in the send buffer of a line.
 const SEND_PATIENCE: Duration = Duration::from_millis(100);
-
-/// The state of the feed, for the tasks of the feed thread.
-#[derive(Clone)]
-pub(crate) struct SharedFeed(Arc<Mutex<FeedState>>);
-
-impl SharedFeed {
-    pub fn new(encoder: PacketEncoder, lines: Vec<Line>, counters: Arc<FeedCounters>) -> SharedFeed {
-        SharedFeed(Arc::new(Mutex::new(FeedState::new(encoder, lines, counters))))
-    }
-
-    pub fn lock(&self) -> MutexGuard<'_, FeedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// One of the two lines.
 pub(crate) struct Line {
@@ -105,7 +91,7 @@ pub(crate) struct FeedState {
 }
 
 impl FeedState {
-    fn new(encoder: PacketEncoder, lines: Vec<Line>, counters: Arc<FeedCounters>) -> FeedState {
+    pub fn new(encoder: PacketEncoder, lines: Vec<Line>, counters: Arc<FeedCounters>) -> FeedState {
         FeedState {
             encoder,
             lines,

@@ -11,7 +11,7 @@ use pitwire_order_feed::{
 };
 
 use crate::arbiter::{Deliver, FeedMessage, LineArbiter, MAX_WAITING_BYTES};
-use crate::feed_state::SharedFeed;
+use crate::feed_state::FeedState;
 use crate::glimpse_client;
 use crate::packet_encoder::PacketEncoder;
 use crate::recovery_client::{RecoveryClient, ReplayAnswer};
@@ -84,8 +84,8 @@ impl Write for ScriptedVenue<'_> {
 
 /// A feed with some messages, which answers requests.
 pub struct RequestedFeed {
-    mitch: SharedFeed,
-    itch: SharedFeed,
+    mitch: FeedState,
+    itch: FeedState,
 }
 
 impl Default for RequestedFeed {
@@ -96,8 +96,8 @@ impl Default for RequestedFeed {
             SystemEvent::default().encode(&mut messages);
         }
         let feed = |encoder| {
-            let feed = SharedFeed::new(encoder, Vec::new(), Arc::default());
-            feed.lock().take(&messages);
+            let mut feed = FeedState::new(encoder, Vec::new(), Arc::default());
+            feed.take(&messages);
             feed
         };
         RequestedFeed { mitch: feed(PacketEncoder::mitch()), itch: feed(PacketEncoder::itch()) }
@@ -108,7 +108,7 @@ impl RequestedFeed {
     /// Answers a request of either encoding.
     pub fn request(&self, bytes: &[u8]) {
         if let Ok((MitchMessage::ReplayRequest(request), _)) = MitchMessage::decode(bytes) {
-            let feed = self.mitch.lock();
+            let feed = &self.mitch;
             let first = full_number(request.first_message, feed.next_number());
             if let Some(replay) = feed.replay(first, request.count) {
                 let counts =
@@ -118,7 +118,7 @@ impl RequestedFeed {
             }
         }
         if let Some(packet) = MoldPacket::read(bytes).filter(|packet| packet.kind == MoldKind::Request) {
-            let feed = self.itch.lock();
+            let feed = &self.itch;
             // A fuzzer cannot guess the session.
             let header = MoldHeader { session: feed.session(), ..packet.header };
             assert!(feed.repeat(&packet.header).is_none() || packet.header.session == header.session);

@@ -27,6 +27,7 @@ mod recovery_client;
 mod recovery_server;
 mod request_client;
 mod request_server;
+mod served_client;
 mod snapshot;
 
 pub use arbiter::{FeedMessage, LineCounts, ReaderCounts};

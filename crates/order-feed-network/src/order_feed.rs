@@ -10,12 +10,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use pitwire_engine::Engine;
 use pitwire_model::{Event, VenueNanos};
+use pitwire_net::Waker;
 use pitwire_order_feed::OrderFeedEncoder;
-use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
 use crate::counters::{FeedCounters, count};
@@ -31,11 +32,13 @@ pub struct OrderFeed {
     messages: Vec<u8>,
     /// Whether messages were dropped. The encoder then pauses until the queue is empty.
     is_behind: bool,
-    queue: Option<UnboundedSender<Vec<u8>>>,
+    queue: Option<Sender<Vec<u8>>>,
+    /// Wakes the feed thread.
+    waker: Waker,
     max_queued_bytes: usize,
     counters: Arc<FeedCounters>,
     recovery: SocketAddr,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl OrderFeed {
@@ -48,7 +51,8 @@ impl OrderFeed {
         let recovery = addresses.recovery.local_addr()?;
         let counters = Arc::new(FeedCounters::default());
         let encoding = addresses.recovery.encoding();
-        let (queue, thread) = feed_thread::spawn(addresses, Arc::clone(&counters))?;
+        let (waker, (queue, batches)) = (Waker::default(), channel());
+        let thread = feed_thread::spawn(addresses, batches, &waker, Arc::clone(&counters))?;
         for market in engine.markets().iter().filter(|market| !encoding.includes(&market.spec)) {
             warn!(
                 instrument = %market.spec.name,
@@ -63,6 +67,7 @@ impl OrderFeed {
             messages,
             is_behind: false,
             queue: Some(queue),
+            waker,
             max_queued_bytes: MAX_QUEUED_BYTES,
             counters,
             recovery,
@@ -109,11 +114,13 @@ impl OrderFeed {
         }
         let messages = std::mem::take(&mut self.messages);
         self.counters.queued_bytes.fetch_add(messages.len(), Ordering::Relaxed);
-        if let Some(queue) = &self.queue
-            && queue.send(messages).is_err()
-        {
-            warn!("the feed thread has ended: the order feed stops");
-            self.queue = None;
+        match self.queue.as_ref().map(|queue| queue.send(messages)) {
+            Some(Ok(())) => self.waker.wake(),
+            Some(Err(_)) => {
+                warn!("the feed thread has ended: the order feed stops");
+                self.queue = None;
+            }
+            None => {}
         }
     }
 
@@ -141,6 +148,7 @@ impl OrderFeed {
 impl Drop for OrderFeed {
     fn drop(&mut self) {
         self.queue = None;
+        self.waker.wake();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             warn!("the feed thread panicked");
         }
@@ -154,7 +162,6 @@ mod tests {
     use pitwire_fixtures::{add_currencies, open_market, share};
     use pitwire_model::{Command, Decimal, InstrumentSpec, Phase, Seq, SequencedCommand};
     use pitwire_order_feed::{MitchMessage, UnitMessages};
-    use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
 
@@ -172,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_messages_and_then_gets_the_whole_state() {
-        let (queue, mut batches) = unbounded_channel();
+        let (queue, batches) = channel();
         let counters = Arc::new(FeedCounters::default());
         let mut engine = Engine::new();
         let mut feed = OrderFeed {
@@ -180,6 +187,7 @@ mod tests {
             messages: Vec::new(),
             is_behind: false,
             queue: Some(queue),
+            waker: Waker::default(),
             max_queued_bytes: 10,
             counters: Arc::clone(&counters),
             recovery: ([127, 0, 0, 1], 1).into(),
