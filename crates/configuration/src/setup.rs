@@ -50,6 +50,8 @@ pub struct LimitsDef {
     pub requests_burst: Option<u32>,
     /// Most open orders of an account, unless an operator has set a limit for it.
     pub open_orders_per_account: Option<u32>,
+    /// Most waiting stop orders of an account, unless an operator has set its open orders.
+    pub stop_orders_per_account: Option<u32>,
 }
 
 /// Instruments that share a schedule and trading rules.

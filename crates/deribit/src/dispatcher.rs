@@ -97,6 +97,14 @@ impl Dispatcher {
         self
     }
 
+    /// Sets the most waiting stop orders of an account that has no limit of open orders of its own.
+    /// Without this call it is [`DialectLimits::MAX_STOP_ORDERS`].
+    #[must_use]
+    pub fn with_max_stop_orders(mut self, max: u32) -> Self {
+        self.state.max_stop_orders = max;
+        self
+    }
+
     /// Lets one signed request enter an order more than once.
     #[must_use]
     pub fn allowing_replays(mut self) -> Self {

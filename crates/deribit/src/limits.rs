@@ -46,6 +46,10 @@ impl DialectLimits {
     /// Most open orders of an account, unless the configuration or an operator sets another limit.
     /// The limit bounds the memory and the work that one account can cause.
     pub const MAX_OPEN_ORDERS: u32 = 10_000;
+    /// Most stop orders of an account that wait for their trigger price, unless the configuration
+    /// sets another limit. One trade may elect all of them, and the engine executes them in one
+    /// command.
+    pub const MAX_STOP_ORDERS: u32 = 1_000;
 }
 
 impl Default for DialectLimits {

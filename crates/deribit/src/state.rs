@@ -37,6 +37,8 @@ pub(crate) struct SharedState {
     pub rates: RateLimits,
     /// Most open orders of an account, unless an operator has set a limit for it.
     pub max_open_orders: u32,
+    /// Most waiting stop orders of an account that has no limit of open orders of its own.
+    pub max_stop_orders: u32,
 }
 
 /// Rate limits and what each caller has used of them.
@@ -70,6 +72,7 @@ impl SharedState {
             replay: ReplayBuffers::default(),
             rates: RateLimits::default(),
             max_open_orders: DialectLimits::MAX_OPEN_ORDERS,
+            max_stop_orders: DialectLimits::MAX_STOP_ORDERS,
         }
     }
 

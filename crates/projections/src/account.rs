@@ -88,6 +88,11 @@ impl OrderRecord {
         self.order_type.stop_price()
     }
 
+    /// Returns whether the order is a stop that no trade has elected yet.
+    pub const fn is_waiting_stop(&self) -> bool {
+        self.stop().is_some() && self.elected_at.is_none()
+    }
+
     pub const fn minimum_execution(&self) -> Option<Lots> {
         match self.order_type {
             OrderType::Hidden { minimum_execution, .. } => Some(minimum_execution),
@@ -139,6 +144,8 @@ pub struct AccountBook {
     pub(crate) closed_by_id: BTreeMap<OrderId, Arc<OrderRecord>>,
     /// Sum of the parts of the open orders.
     pub(crate) open_parts: u64,
+    /// Number of open stop orders that no trade has elected yet.
+    pub(crate) waiting_stops: u64,
     /// In order of closing.
     pub(crate) closed: VecDeque<OrderId>,
     /// Closed orders and trades that this process has forgotten. The next one has this number.
@@ -205,6 +212,11 @@ impl AccountBook {
         self.open_parts
     }
 
+    /// Returns the number of open stop orders that no trade has elected yet.
+    pub fn waiting_stops(&self) -> u64 {
+        self.waiting_stops
+    }
+
     /// Returns the remembered closed orders in order of closing.
     pub fn closed_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
         self.closed.iter().filter_map(|id| self.closed_by_id.get(id)).map(Arc::as_ref)
@@ -233,6 +245,7 @@ impl AccountBook {
         let waits = order_type.stop_price().is_some();
         // Sums saturate, because a decoded image may contain any value.
         self.open_parts = self.open_parts.saturating_add(parts(lots, order.display));
+        self.waiting_stops += u64::from(waits);
         self.remember_number(order.client_order_id.as_str(), order.id);
         self.open.insert(
             order.id,
@@ -304,6 +317,7 @@ impl AccountBook {
     pub(crate) fn elected(&mut self, id: OrderId, last: Ticks, at: VenueNanos) {
         self.placed(id, Place::Active, at);
         if let Some(order) = self.open.get_mut(&id).map(Arc::make_mut) {
+            self.waiting_stops = self.waiting_stops.saturating_sub(u64::from(order.is_waiting_stop()));
             order.elected_at = Some(last);
         }
     }
@@ -357,6 +371,7 @@ impl AccountBook {
     fn close(&mut self, id: OrderId) {
         let Some(order) = self.open.remove(&id) else { return };
         self.open_parts = self.open_parts.saturating_sub(order.parts());
+        self.waiting_stops = self.waiting_stops.saturating_sub(u64::from(order.is_waiting_stop()));
         if self.closed.len() == Self::CLOSED_ORDERS
             && let Some(oldest) = self.closed.pop_front()
         {

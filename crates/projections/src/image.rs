@@ -105,6 +105,7 @@ fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
         records.partition(|(_, order)| order.state == OrderState::Open);
     let mut book = AccountBook {
         open_parts: open.values().fold(0, |sum, order| u64::saturating_add(sum, order.parts())),
+        waiting_stops: open.values().filter(|order| order.is_waiting_stop()).count() as u64,
         open,
         closed_by_id,
         closed: VecDeque::from(image.closed),

@@ -108,6 +108,9 @@ pub(super) fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> Result<O
     order.session = call.session.id;
     order.cancel_on_disconnect = cancel_on_disconnect::settled(call.state, call.session, account);
     check_open_orders(call, account, parts(order.lots, order.display).min(MAX_PARTS))?;
+    if order.order_type.stop_price().is_some() {
+        check_stop_orders(call, account)?;
+    }
     let asked = RejectContext::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
@@ -137,6 +140,20 @@ fn check_open_orders(call: &Call<'_>, account: AccountId, more: u64) -> MethodRe
         return Ok(());
     }
     Err(RpcError::from(Reject::TooManyOpenOrders).with_limit(Decimal::new(i128::from(max), 0)))
+}
+
+/// Checks that an account may have one more stop order that waits for its trigger price. This
+/// bounds the stops of one account that one trade can elect. An operator who has set the open
+/// orders of the account has set this limit too.
+fn check_stop_orders(call: &Call<'_>, account: AccountId) -> MethodResult {
+    let holder = call.venue.engine().account(account);
+    let has_own_max = holder.is_some_and(|holder| holder.spec.settings.max_open_orders.is_some());
+    let max = call.state.max_stop_orders;
+    let waiting = call.venue.views().account(account).map_or(0, AccountBook::waiting_stops);
+    if has_own_max || waiting < u64::from(max) {
+        return Ok(());
+    }
+    Err(RpcError::named("too_many_stop_orders").with_limit(Decimal::new(i128::from(max), 0)))
 }
 
 /// The properties of an order that a reject is explained with.

@@ -3,6 +3,7 @@
 use crate::common::World;
 use pitwire_deribit::{DialectLimits, Dispatcher, Effect, Session};
 use pitwire_model::Event;
+use pitwire_projections::Views;
 use serde_json::json;
 
 const TOO_MANY: i64 = 10028;
@@ -221,4 +222,48 @@ fn iceberg_counts_as_its_parts_against_the_limit_of_open_orders() {
     assert_eq!(trades, 25);
     assert_eq!(world.ok(&mut alice, "private/get_open_orders", json!({})).value["result"], json!([]));
     world.ok(&mut alice, "private/buy", order(10.0, 1.0));
+}
+
+#[test]
+fn waiting_stop_orders_have_a_default_limit() {
+    let mut world = World::new();
+    world.dispatcher = world.dispatcher.with_max_stop_orders(2);
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    let mut operator = world.login("operator");
+    let stop = |trigger: f64| {
+        json!({"instrument_name": "NPN_ZAR", "amount": 1.0, "type": "stop_limit", "trigger_price": trigger,
+            "price": trigger, "trigger": "last_price"})
+    };
+    let far = world.ok(&mut alice, "private/buy", stop(3500.0)).value["result"]["order"]["order_id"].clone();
+    world.ok(&mut alice, "private/buy", stop(3300.0));
+    let refused = world.call(&mut alice, "private/buy", stop(3300.0));
+    let error = &refused.value["error"];
+    assert_eq!((refused.code(), &error["message"]), (11035, &json!("no_more_triggers")), "{}", refused.text);
+    assert_eq!((&error["data"]["name"], &error["data"]["limit"]), (&json!("too_many_stop_orders"), &json!(2.0)));
+    assert!(refused.text.contains("Cancel some; data.limit has how many are allowed."), "{}", refused.text);
+    // Other orders and other accounts have their own limits, and a stop may be moved.
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    let own = world.ok(&mut bob, "private/buy", stop(3600.0)).value["result"]["order"]["order_id"].clone();
+    world.ok(&mut bob, "private/cancel", json!({"order_id": own}));
+    let moved = json!({"order_id": far, "amount": 1.0, "price": 3400.0, "trigger_price": 3400.0});
+    world.ok(&mut alice, "private/edit", moved);
+    // A cancel frees one place.
+    world.ok(&mut alice, "private/cancel", json!({"order_id": far}));
+    world.ok(&mut alice, "private/buy", stop(3400.0));
+    assert_eq!(world.call(&mut alice, "private/buy", stop(3400.0)).code(), 11035);
+    // A trade at 3300 elects one stop, which then rests, and its later end frees no second place.
+    world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3300.0);
+    world.limit(&mut operator, "buy", "NPN_ZAR", 1.0, 3300.0);
+    world.ok(&mut alice, "private/buy", stop(3400.0));
+    assert_eq!(world.call(&mut alice, "private/buy", stop(3400.0)).code(), 11035);
+    world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3300.0);
+    assert_eq!(world.call(&mut alice, "private/buy", stop(3400.0)).code(), 11035, "the elected one traded");
+    // The views of a snapshot count the same stops.
+    let image = world.venue.views.image();
+    world.venue.views = Views::from_image(image);
+    assert_eq!(world.call(&mut alice, "private/buy", stop(3400.0)).code(), 11035, "after a restart");
+    // The limit that an operator sets for the account replaces both defaults.
+    world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "max_open_orders": 4}));
+    world.ok(&mut alice, "private/buy", stop(3400.0));
+    assert_eq!(world.call(&mut alice, "private/buy", stop(3400.0)).code(), 10013);
 }

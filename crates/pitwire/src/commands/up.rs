@@ -635,7 +635,8 @@ impl Up {
         let dispatcher = match &setup.limits {
             Some(limits) => dispatcher
                 .with_limits(request_limits(limits))
-                .with_max_open_orders(limits.open_orders_per_account.unwrap_or(DialectLimits::MAX_OPEN_ORDERS)),
+                .with_max_open_orders(limits.open_orders_per_account.unwrap_or(DialectLimits::MAX_OPEN_ORDERS))
+                .with_max_stop_orders(limits.stop_orders_per_account.unwrap_or(DialectLimits::MAX_STOP_ORDERS)),
             None => dispatcher,
         };
         Ok((dispatcher, ShownLogins { public, fresh }))
