@@ -41,12 +41,16 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1000, help="orders a second in the open loop (1000)")
     parser.add_argument("--orders", type=int, default=2500, help="orders of each measurement (2500)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (5)")
+    parser.add_argument("--out", type=Path, help="directory for histogram files (.hgrm) of the Java client")
     options = parser.parse_args()
     program = PROGRAMS.get(options.client)
     if program and options.aeron:
         parser.error("--aeron needs --client java: the other clients have no Aeron")
     if options.cores and options.client != "rust":
         parser.error("--cores needs --client rust: the other clients cannot choose their cores")
+    if program and options.out:
+        parser.error("--out needs --client java: the other clients write no histogram files")
+    java = [JAVA[0], f"-Dhistograms={options.out}", *JAVA[1:]] if options.out else JAVA
     count = options.clients * (1 if program else 4 if options.aeron else 2)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
@@ -74,7 +78,7 @@ def main() -> None:
             logins = re.findall(r"new login +(\S+) / (\S+)", venue.log_file.read_text())
             instrument = Http(venue.address).result("public/get_instrument", {"instrument_name": INSTRUMENT})
             binary = ";".join([json.loads(venue.ready_file.read_text())["sbe"], *gateways])
-            command = [*JAVA, "bench", binary, venue.ws_url, INSTRUMENT]
+            command = [*java, "bench", binary, venue.ws_url, INSTRUMENT]
             if program:
                 command = [str(program), "bench", *(["--cores", options.cores] if options.cores else []), binary]
             command += [str(instrument["instrument_id"]), PRICE]

@@ -204,12 +204,13 @@ def follow(venue: Venue, process: subprocess.Popen[str], steps: int) -> None:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_benchmark_has_a_row_for_each_loop_and_transport(client: list[str], venue: Venue) -> None:
+def test_benchmark_has_a_row_for_each_loop_and_transport(client: list[str], venue: Venue, tmp_path: Path) -> None:
     orders, rounds, rate = 220, 1, 1_000
     market = [str(instrument_id(venue)), PRICE, str(rate), str(orders), str(rounds)]
     if client[0] == "java":
         # One account by SBE, and one by JSON.
         transports, clients = {"TCP ping-pong", "SBE over TCP", "JSON"}, {"1"}
+        client = [client[0], f"-Dhistograms={tmp_path / 'histograms'}", *client[1:]]
         ended = run([*client, "bench", sbe_address(venue), venue.ws_url, INSTRUMENT, *market, *ACCOUNTS], PATIENCE_S)
     else:
         transports, clients = {"TCP ping-pong", "SBE"}, {"1", "2"}
@@ -224,6 +225,12 @@ def test_benchmark_has_a_row_for_each_loop_and_transport(client: list[str], venu
         # 220 values allow p50, and not p90.
         assert float(row["p50"]) > 0 and row["p90"] == row["p99.99"] == "\u2013", row
         assert row.get("orders", str(orders)) == str(orders)
+    if client[0] == "java":
+        files = {"-".join(row).replace(" ", "-") + ".hgrm" for row in rows}
+        assert {file.name for file in (tmp_path / "histograms").iterdir()} == files
+        for name in files:
+            counts = re.findall(r"Total count += +(\d+)", (tmp_path / "histograms" / name).read_text())
+            assert counts == [str(orders)]
     for who in (DEMO_A, DEMO_B):
         assert Http(venue.address, who).result("private/get_open_orders") == []
 

@@ -1,7 +1,11 @@
 package dev.pitwire.sbe;
 
 import java.io.IOException;
+import java.io.PrintStream;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -88,6 +92,22 @@ final class Benchmark {
             }
         }
         benchmark.print();
+        if (System.getProperty("histograms") != null) {
+            benchmark.write(Path.of(System.getProperty("histograms")));
+        }
+    }
+
+    /** Writes a histogram file of each row, with all rounds, in microseconds. */
+    private void write(Path directory) throws IOException {
+        Files.createDirectories(directory);
+        for (var row : rows.entrySet()) {
+            var all = new Histogram(3);
+            row.getValue().forEach(all::add);
+            String name = row.getKey().replace(" | ", "-").replace(' ', '-');
+            try (var file = new PrintStream(directory.resolve(name + ".hgrm").toFile(), StandardCharsets.UTF_8)) {
+                all.outputPercentileDistribution(file, 1e3);
+            }
+        }
     }
 
     private int firstNumber;
