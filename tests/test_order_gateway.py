@@ -170,6 +170,36 @@ def wait_until_forwarded(client: Ws) -> None:
         assert client.call("private/enable_cancel_on_disconnect")["error"]["code"] == -32601
 
 
+@pytest.mark.parametrize("shares", [False, True])
+def test_venue_sees_one_connection_for_each_client_id_or_one_for_all(tmp_path: Path, *, shares: bool) -> None:
+    venue = Venue(tmp_path / "data", extra=["--no-flow"])
+    options = ["--one-connection"] if shares else []
+    with venue, Gateway(tmp_path, venue.ws_url, *options) as gateway, ExitStack() as stack:
+        first, second, other, stranger = (stack.enter_context(Ws(gateway.ws_url)) for _ in range(4))
+        for client, who in [(first, DEMO_A), (second, DEMO_A), (other, DEMO_B)]:
+            client.login(who)
+        assert connections_to(venue) == 1, "only the one for logins"
+        assert first.result("private/buy", LIMIT | {"label": "a"})["order"]["label"] == "a"
+        assert other.result("private/buy", LIMIT | {"label": "b"})["order"]["label"] == "b"
+        assert [order["label"] for order in second.result("private/get_open_orders")] == ["a"]
+        assert [order["label"] for order in other.result("private/get_open_orders")] == ["b"]
+        assert stranger.result("public/get_time") > 0
+        assert stranger.call("private/get_open_orders")["error"]["code"] == 13009
+        # Requests of two client ids and of one client without a login.
+        assert connections_to(venue) == 1 + (1 if shares else 3)
+        other.close()
+        stranger.close()
+        assert second.result("private/cancel_all") == 1
+        until(lambda: connections_to(venue) == 2, "the logins and one for requests")
+
+
+def connections_to(venue: Venue) -> int:
+    """Counts the connections of other programs to the venue, by the kernel's table."""
+    port = int(venue.address.rpartition(":")[2])
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
 def test_order_of_a_member_does_not_wait_for_the_lists_of_another(tmp_path: Path) -> None:
     """The venue stands still while the requests arrive, so that it finds all of them at once."""
     venue = Venue(tmp_path / "data", extra=["--no-flow", "--durability", "memory"])

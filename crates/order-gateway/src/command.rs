@@ -11,6 +11,7 @@ use pitwire_terminal::output::say;
 use tracing::info;
 
 use crate::gateway::{GatewayOptions, OrderGateway};
+use crate::members::SharedConnection;
 use crate::throttle::Rate;
 
 /// Limits of an order gateway.
@@ -25,6 +26,10 @@ pub struct OrderLimits {
     /// Requests that a client id may send at once. Default: those of one second.
     #[arg(long, value_name = "N", requires = "per_second", value_parser = clap::value_parser!(u32).range(1..))]
     burst: Option<u32>,
+    /// Send the requests of all client ids over one connection to the venue, instead of one for
+    /// each client id. Then one client can hold up all others: use it for clients of one owner.
+    #[arg(long, requires = "orders")]
+    one_connection: bool,
     /// Maximum number of client connections. Further ones get a 503.
     #[arg(long, value_name = "N", requires = "orders", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
@@ -47,8 +52,15 @@ impl OrderLimits {
             let burst = self.burst.unwrap_or(per_second);
             Rate { per_second: per_second.into(), burst: burst.into() }
         });
-        let options =
-            GatewayOptions { url, authority: self.ca.clone(), hosts, rate, connections_max: self.connections as usize };
+        let sharing = if self.one_connection { SharedConnection::OfAll } else { SharedConnection::OfClientId };
+        let options = GatewayOptions {
+            url,
+            authority: self.ca.clone(),
+            hosts,
+            rate,
+            sharing,
+            connections_max: self.connections as usize,
+        };
         let listener = listen(http, "--http")?;
         let address = listener.local_addr()?;
         let prints = !json;

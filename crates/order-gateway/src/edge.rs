@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tracing::{info, warn};
 
 use crate::links::{LinkRole, Links};
-use crate::members::{MemberId, MemberName, Members};
+use crate::members::{MemberId, MemberName, Members, SharedConnection};
 use crate::request::{Refusal, Request, Route, VenueAnswer};
 use crate::session::{Grant, GrantedLogin, Session, address_name, no_cancel_on_disconnect, not_logged_in};
 use crate::throttle::{Rate, Throttle};
@@ -33,7 +33,7 @@ const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 const IN_FLIGHT_MAX: usize = 128;
 
 const AWAY: &str = "the venue is away";
-const MEMBER_LINK_LOST: &str = "the venue closed the connection of this client id";
+const MEMBER_LINK_LOST: &str = "the venue closed the connection that carries the requests of this client";
 
 /// Figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,7 +92,13 @@ pub(crate) struct Edge<R> {
 }
 
 impl<R> Edge<R> {
-    pub fn new(venue: Upstream, connections_max: usize, rate: Option<Rate>, ready: R) -> Self {
+    pub fn new(
+        venue: Upstream,
+        sharing: SharedConnection,
+        connections_max: usize,
+        rate: Option<Rate>,
+        ready: R,
+    ) -> Self {
         let mut timers = Timers::default();
         timers.set(0, Timer::OpenLogins);
         timers.set(PING_NS, Timer::Ping);
@@ -101,7 +107,7 @@ impl<R> Edge<R> {
             connections_max,
             throttle: Throttle::new(rate),
             sessions: HashMap::new(),
-            members: Members::default(),
+            members: Members::new(sharing),
             links: Links::new(venue),
             pending: HashMap::new(),
             last_number: 0,
@@ -144,7 +150,7 @@ impl<R> Edge<R> {
             return None;
         }
         let opened = self.links.open(LinkRole::Member(member), notices);
-        let link = opened.inspect_err(|error| warn!(error, "cannot open the connection of a client id")).ok()?;
+        let link = opened.inspect_err(|error| warn!(error, "cannot open a connection for requests")).ok()?;
         self.members.set_link(member, link);
         self.timers.set(self.now_ns + PATIENCE_NS, Timer::Handshake(link));
         // Its answers cost time here, which counts against the member like its requests.
@@ -336,7 +342,7 @@ impl<R> Edge<R> {
                 close(client, AWAY, notices);
             }
             Some(LinkRole::Member(member)) => {
-                warn!(cause, "lost the connection of a client id; closing its clients");
+                warn!(cause, "lost a connection for requests; closing its clients");
                 let reason = if was_open { MEMBER_LINK_LOST } else { AWAY };
                 // Clients with a login ask for their orders after they have connected again.
                 // Clients without one may not know each other, although they share an address. Of

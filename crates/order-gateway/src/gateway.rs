@@ -12,6 +12,7 @@ use pitwire_net::{Limits, Server, SystemClock};
 use pitwire_relay::Upstream;
 
 use crate::edge::{Edge, GatewayFigures};
+use crate::members::SharedConnection;
 use crate::throttle::Rate;
 
 /// Time in nanoseconds in which a client must read 64 KiB of its answers.
@@ -29,6 +30,7 @@ pub struct GatewayOptions {
     pub hosts: Vec<String>,
     /// Requests of each client id. `None` leaves the limits to the venue.
     pub rate: Option<Rate>,
+    pub sharing: SharedConnection,
     pub connections_max: usize,
 }
 
@@ -56,7 +58,7 @@ impl OrderGateway {
                 io::Error::other(text)
             })
         };
-        let edge = Edge::new(venue, options.connections_max, options.rate, ready);
+        let edge = Edge::new(venue, options.sharing, options.connections_max, options.rate, ready);
         let limits =
             Limits { unread_ns: UNREAD_NS, outbox_bytes: OUTBOX_BYTES, hosts: options.hosts, ..Limits::default() };
         let server = Server::new(edge, listener, stop, SystemClock::start())?.with_limits(limits)?;

@@ -4,7 +4,7 @@
 //!             connection that carries them.
 //! Holds       1. two members never share a connection. The venue answers the requests of one
 //!                connection in order and after each long answer, and limits its rate, its time and
-//!                its unread bytes;
+//!                its unread bytes. With [`SharedConnection::OfAll`] there is one member only;
 //!             2. a member without clients and without requests at the venue has no connection.
 //! Start at    [`Members::join`].
 
@@ -14,6 +14,16 @@ use pitwire_net::ConnectionId;
 
 /// Requests of one member without an answer. Above it, each of its clients has one more.
 const IN_FLIGHT_MAX: usize = 512;
+
+/// Which clients share a connection to the venue for their requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SharedConnection {
+    /// Those of one client id.
+    #[default]
+    OfClientId,
+    /// All. One client can hold up the others, so this is for clients of one owner.
+    OfAll,
+}
 
 /// The clients that share a connection to the venue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +35,8 @@ pub(crate) enum MemberName {
     /// One client that logged in with a refresh token of another connection. Its client id is
     /// unknown here.
     Client(ConnectionId),
+    /// All clients.
+    All,
 }
 
 /// Number of a member. No later member gets the same one.
@@ -49,11 +61,20 @@ pub(crate) struct Members {
     ids: HashMap<MemberName, MemberId>,
     members: HashMap<MemberId, Member>,
     last_id: u64,
+    sharing: SharedConnection,
 }
 
 impl Members {
-    /// Adds a client to the member with this name.
+    pub fn new(sharing: SharedConnection) -> Self {
+        Members { sharing, ..Members::default() }
+    }
+
+    /// Adds a client to the member with this name, or to the only one.
     pub fn join(&mut self, name: MemberName) -> MemberId {
+        let name = match self.sharing {
+            SharedConnection::OfClientId => name,
+            SharedConnection::OfAll => MemberName::All,
+        };
         let id = *self.ids.entry(name.clone()).or_insert_with(|| {
             self.last_id += 1;
             MemberId(self.last_id)
@@ -147,6 +168,14 @@ mod tests {
         assert_eq!(members.join(client_id("a")), one);
         let others = [client_id("b"), MemberName::Address("a".into()), MemberName::Client(ConnectionId(1))];
         assert!(others.into_iter().all(|name| members.join(name) != one));
+    }
+
+    #[test]
+    fn all_clients_are_one_member_if_they_share_a_connection() {
+        let mut members = Members::new(SharedConnection::OfAll);
+        let one = members.join(client_id("a"));
+        let others = [client_id("b"), MemberName::Address("a".into()), MemberName::Client(ConnectionId(1))];
+        assert!(others.into_iter().all(|name| members.join(name) == one));
     }
 
     #[test]

@@ -29,7 +29,8 @@ Examples:
   pitwire gateway --upstream nats://127.0.0.1:4222
       on 127.0.0.1:8081, with the key in ./pitwire-data/bus.key
   pitwire gateway --orders ws://10.0.0.5:8080/ws/api/v2 --per-second 50
-      an order gateway: logins and throttles here, one connection to the venue for each client id";
+      an order gateway: logins and throttles here, one connection to the venue for each client id,
+      or with --one-connection for all";
 
 /// Serve a venue's public channels over NATS, or its order entry, from another process or machine.
 #[derive(Args)]
