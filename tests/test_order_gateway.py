@@ -256,6 +256,29 @@ def test_member_that_the_venue_refuses_too_often_ends_only_its_own_clients(tmp_p
         assert gateway.stop()["uplinks"] == 1
 
 
+def test_flood_of_logins_ends_nobody_at_a_venue_with_rates(tmp_path: Path) -> None:
+    """The venue closes a connection after 100 refusals, and all logins share one."""
+    config = tmp_path / "limits.toml"
+    config.write_text("[limits]\nrequests_per_second = 1\nrequests_burst = 5\n")
+    venue = Venue(tmp_path / "data", extra=["--no-flow", "--config", str(config)])
+    with venue, Gateway(tmp_path, venue.ws_url) as gateway, ExitStack() as stack:
+        member, *floods = (stack.enter_context(Ws(gateway.ws_url)) for _ in range(9))
+        member.login(DEMO_A)
+        login = {"grant_type": "client_credentials", "client_id": DEMO_B.client_id, "client_secret": DEMO_B.secret}
+        answers = []
+        for _ in range(40):
+            for client in floods:
+                client.post("public/auth", login)
+            answers += [next_answer(client) for client in floods]
+        refused = [answer["error"] for answer in answers if "error" in answer]
+        assert refused and {error["code"] for error in refused} == {10028}
+        by_gateway = [error for error in refused if "through this gateway" in error["data"]["reason"]]
+        assert all(error["data"]["retry_after_ms"] > 0 for error in by_gateway)
+        assert len(refused) - len(by_gateway) < 100, "the venue would have closed the connection"
+        assert "order" in member.result("private/buy", LIMIT)
+        assert gateway.stop()["uplinks"] == 1
+
+
 def test_orders_of_a_client_id_are_cancelled_after_its_last_client_if_the_account_asks(tmp_path: Path) -> None:
     venue = Venue(tmp_path / "data", extra=["--no-flow"])
     with venue, Gateway(tmp_path, venue.ws_url) as gateway, Ws(venue.ws_url) as direct, ExitStack() as stack:

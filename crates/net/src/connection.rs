@@ -648,11 +648,13 @@ impl Connection {
         self.outbox.settle();
     }
 
-    /// Queues the end of a response that was put off, without copying it.
-    pub fn take_late_response(&mut self, bytes: Vec<u8>, now: u64) {
+    /// Queues the end of a long response without copying it.
+    pub fn take_owned(&mut self, kind: NoticeKind, bytes: Vec<u8>, now: u64) {
         if self.stage == ConnectionStage::Open {
             self.outbox.push_owned_answer(bytes, now);
-            self.end_put_off();
+            if kind == NoticeKind::LateResponse {
+                self.end_put_off();
+            }
             self.outbox.settle();
         }
     }

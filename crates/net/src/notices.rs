@@ -15,7 +15,7 @@ use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_heade
 use crate::connection_id::ConnectionId;
 use crate::http::HttpResponse;
 
-/// A late response of this many bytes is not copied.
+/// A response of this many bytes is not copied if the caller gives it away.
 const OWNED_BYTES: usize = 64 * 1024;
 /// Capacity of the buffer between turns, in bytes.
 const SPARE_BYTES: usize = 1024 * 1024;
@@ -52,7 +52,7 @@ struct QueuedNotice {
 #[derive(Debug)]
 pub(crate) enum NoticeBytes<'a> {
     Shared(&'a [u8]),
-    /// The end of a long [`NoticeKind::LateResponse`].
+    /// The end of a long [`NoticeKind::Answer`] or [`NoticeKind::LateResponse`].
     Owned(Vec<u8>),
 }
 
@@ -72,6 +72,11 @@ impl Notices {
     /// Adds an answer, a text message that the connection has asked for. It is always queued.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
         self.put(to, NoticeKind::Answer, |out| write_frame(out, Opcode::Text, text));
+    }
+
+    /// Adds an answer as [`Self::reply`] does, and does not copy a long one.
+    pub fn reply_owned(&mut self, to: ConnectionId, text: Vec<u8>) {
+        self.put_text(to, NoticeKind::Answer, text);
     }
 
     /// Adds an answer to a byte stream, as [`Self::reply`] does for a WebSocket.
@@ -97,11 +102,7 @@ impl Notices {
 
     /// Adds the answer that was [put off](Self::put_off). Notices that waited follow it.
     pub fn reply_late(&mut self, to: ConnectionId, text: Vec<u8>) {
-        if text.len() < OWNED_BYTES {
-            return self.put(to, NoticeKind::LateResponse, |out| write_frame(out, Opcode::Text, &text));
-        }
-        self.put(to, NoticeKind::Answer, |out| write_header(out, Opcode::Text, text.len()));
-        self.put_owned(to, text);
+        self.put_text(to, NoticeKind::LateResponse, text);
     }
 
     pub(crate) fn take_put_off(&mut self, id: ConnectionId) -> bool {
@@ -120,7 +121,7 @@ impl Notices {
             self.put(to, NoticeKind::LateResponse, |out| response.write(out, keep_alive, head_only));
         } else {
             self.put(to, NoticeKind::Answer, |out| response.write(out, keep_alive, true));
-            self.put_owned(to, response.body);
+            self.put_owned(to, NoticeKind::LateResponse, response.body);
         }
         if !keep_alive {
             self.end(to);
@@ -203,10 +204,17 @@ impl Notices {
         self.items.push(QueuedNotice { to, kind, end: self.bytes.len(), owned: None });
     }
 
-    fn put_owned(&mut self, to: ConnectionId, bytes: Vec<u8>) {
+    fn put_text(&mut self, to: ConnectionId, kind: NoticeKind, text: Vec<u8>) {
+        if text.len() < OWNED_BYTES {
+            return self.put(to, kind, |out| write_frame(out, Opcode::Text, &text));
+        }
+        self.put(to, NoticeKind::Answer, |out| write_header(out, Opcode::Text, text.len()));
+        self.put_owned(to, kind, text);
+    }
+
+    fn put_owned(&mut self, to: ConnectionId, kind: NoticeKind, bytes: Vec<u8>) {
         if !self.is_ending(to) {
-            let (kind, end) = (NoticeKind::LateResponse, self.bytes.len());
-            self.items.push(QueuedNotice { to, kind, end, owned: Some(bytes) });
+            self.items.push(QueuedNotice { to, kind, end: self.bytes.len(), owned: Some(bytes) });
         }
     }
 
@@ -251,6 +259,32 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_answers_keep_their_place_and_are_not_copied() {
+        let to = ConnectionId(1);
+        let mut notices = Notices::default();
+        let long = vec![b'x'; OWNED_BYTES];
+        let place = long.as_ptr();
+        notices.reply(to, b"a");
+        notices.reply_owned(to, long);
+        notices.reply_owned(to, b"b".to_vec());
+        let mut out = Vec::new();
+        notices.drain(|_, kind, bytes| {
+            assert_eq!(kind, NoticeKind::Answer, "none ends a put-off");
+            match bytes {
+                NoticeBytes::Shared(bytes) => out.extend_from_slice(bytes),
+                NoticeBytes::Owned(bytes) => {
+                    assert_eq!(bytes.as_ptr(), place);
+                    out.extend(bytes);
+                }
+            }
+        });
+        let mut expected = vec![0x81, 1, b'a', 0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0];
+        expected.extend(vec![b'x'; OWNED_BYTES]);
+        expected.extend([0x81, 1, b'b']);
+        assert_eq!(out, expected);
+    }
 
     #[test]
     fn notices_come_out_in_order_and_none_after_an_end() {

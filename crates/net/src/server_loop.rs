@@ -467,7 +467,7 @@ impl<A: Application> ServerLoop<A> {
             if let Some(connection) = table.connections.get_mut(at) {
                 match bytes {
                     NoticeBytes::Shared(bytes) => connection.take(kind, bytes, now),
-                    NoticeBytes::Owned(bytes) => connection.take_late_response(bytes, now),
+                    NoticeBytes::Owned(bytes) => connection.take_owned(kind, bytes, now),
                 }
             }
             table.list_now(at);

@@ -15,9 +15,12 @@ use serde_json::value::RawValue;
 use tracing::{info, warn};
 
 use crate::links::{LinkRole, Links};
+use crate::login_pace::LoginPace;
 use crate::members::{MemberId, MemberName, Members, SharedConnection};
 use crate::request::{Refusal, Request, Route, VenueAnswer};
-use crate::session::{Grant, GrantedLogin, Session, address_name, no_cancel_on_disconnect, not_logged_in};
+use crate::session::{
+    Grant, GrantedLogin, LoginAnswer, Session, address_name, no_cancel_on_disconnect, not_logged_in, too_many_logins,
+};
 use crate::throttle::{Rate, Throttle};
 use crate::timers::{Timer, Timers};
 
@@ -72,11 +75,19 @@ enum PendingRequest {
     },
 }
 
+impl PendingRequest {
+    /// Says whether it took the connection for logins.
+    fn is_login(&self) -> bool {
+        matches!(self, PendingRequest::Login { .. } | PendingRequest::Renewal { .. })
+    }
+}
+
 /// A gateway. `R` is called once the venue is there.
 pub(crate) struct Edge<R> {
     ready: Option<R>,
     connections_max: usize,
     throttle: Throttle,
+    login_pace: LoginPace,
     sessions: HashMap<ConnectionId, Session>,
     members: Members,
     links: Links,
@@ -106,6 +117,7 @@ impl<R> Edge<R> {
             ready: Some(ready),
             connections_max,
             throttle: Throttle::new(rate),
+            login_pace: LoginPace::new(),
             sessions: HashMap::new(),
             members: Members::new(sharing),
             links: Links::new(venue),
@@ -175,6 +187,9 @@ impl<R> Edge<R> {
     }
 
     fn log_in(&mut self, from: ConnectionId, request: &Request<'_>, notices: &mut Notices) {
+        if let Err(wait) = self.login_pace.admit(self.now_ns) {
+            return self.refuse(from, Some(request), &too_many_logins(wait), notices);
+        }
         let Some(session) = self.sessions.get(&from) else { return };
         let (client_id, continues) = session.named_in(request);
         let id = request.id.map(RawValue::to_owned);
@@ -217,7 +232,12 @@ impl<R> Edge<R> {
             return notices.notify(client, text.as_bytes());
         }
         let Some(answer) = VenueAnswer::parse(text) else { return };
-        match self.pending.remove(&answer.number) {
+        let pending = self.pending.remove(&answer.number);
+        let login = pending.as_ref().filter(|pending| pending.is_login()).map(|_| LoginAnswer::parse(text));
+        if let Some(login) = &login {
+            self.login_pace.note_answer(self.now_ns, matches!(login, LoginAnswer::TooFast));
+        }
+        match pending {
             Some(PendingRequest::OfClient { client, member, id, is_put_off }) => {
                 self.members.count_answer(member);
                 let Some(session) = self.sessions.get_mut(&client) else { return };
@@ -226,11 +246,11 @@ impl<R> Edge<R> {
                 if is_put_off {
                     notices.reply_late(client, text.into_bytes());
                 } else {
-                    notices.reply(client, text.as_bytes());
+                    notices.reply_owned(client, text.into_bytes());
                 }
             }
             Some(PendingRequest::Login { client, id, client_id, continues }) if self.sessions.contains_key(&client) => {
-                if let Some(grant) = Grant::parse(text) {
+                if let Some(LoginAnswer::Granted(grant)) = login {
                     self.set_login(client, client_id, (answer.number, grant), notices);
                     if !continues {
                         // A new login starts without channels.
@@ -239,9 +259,11 @@ impl<R> Edge<R> {
                 }
                 notices.reply_late(client, answer.with_id(id.as_deref()).into_bytes());
             }
-            Some(PendingRequest::Renewal { client, login }) => {
-                self.take_renewal(client, login, Grant::parse(text), notices)
-            }
+            Some(PendingRequest::Renewal { client, login: number }) => match login {
+                Some(LoginAnswer::Granted(grant)) => self.take_renewal(client, number, Some(grant), notices),
+                Some(LoginAnswer::TooFast) => self.renew_later(client, number),
+                Some(LoginAnswer::Refused) | None => self.take_renewal(client, number, None, notices),
+            },
             Some(PendingRequest::Login { .. }) | None => {}
         }
     }
@@ -282,12 +304,27 @@ impl<R> Edge<R> {
         }
     }
 
+    /// Renews a login when logins may go to the venue again. Its tokens last until then: they are
+    /// renewed after 70 % of their life.
+    fn renew_later(&mut self, client: ConnectionId, login: u64) {
+        let renewal_ns = self.now_ns.saturating_add(self.login_pace.pause_ns(self.now_ns));
+        let session = self.sessions.get_mut(&client);
+        if let Some(login) = session.and_then(|session| session.login.as_mut()).filter(|held| held.number == login) {
+            login.renewal_ns = renewal_ns;
+            self.timers.set(renewal_ns, Timer::Renewal { client, login: login.number });
+        }
+    }
+
     /// Asks for new tokens of a login, if it still lasts.
     fn renew(&mut self, client: ConnectionId, login: u64, notices: &mut Notices) {
+        if self.login_pace.pause_ns(self.now_ns) > 0 {
+            return self.renew_later(client, login);
+        }
         let Some(GrantedLogin { grant, .. }) = self.login(client, login) else { return };
         let params = json!({"grant_type": "refresh_token", "refresh_token": grant.refresh_token});
         let Ok(params) = RawValue::from_string(params.to_string()) else { return };
         let request = Request { id: None, method: "public/auth".into(), params: Some(&params) };
+        self.login_pace.count();
         self.ask(&request, PendingRequest::Renewal { client, login }, notices);
     }
 
@@ -364,6 +401,7 @@ impl<R> Edge<R> {
                     warn!(cause, "lost the venue; closing all clients");
                     self.sessions.keys().for_each(|client| close(*client, AWAY, notices));
                     self.pending.clear();
+                    self.login_pace = LoginPace::new();
                     for link in self.members.lose_links() {
                         self.links.close(link, notices);
                     }
@@ -393,7 +431,11 @@ impl<R> Edge<R> {
 
     /// Acts on a request that the venue has not answered in time.
     fn give_up(&mut self, number: u64, notices: &mut Notices) {
-        match self.pending.remove(&number) {
+        let pending = self.pending.remove(&number);
+        if pending.as_ref().is_some_and(PendingRequest::is_login) {
+            self.login_pace.note_answer(self.now_ns, false);
+        }
+        match pending {
             Some(PendingRequest::Renewal { client, login }) => self.take_renewal(client, login, None, notices),
             Some(PendingRequest::Login { client, .. } | PendingRequest::OfClient { client, .. }) => {
                 close(client, AWAY, notices)

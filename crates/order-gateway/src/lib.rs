@@ -24,6 +24,7 @@ mod edge;
 mod gateway;
 mod link;
 mod links;
+mod login_pace;
 mod members;
 mod request;
 mod session;

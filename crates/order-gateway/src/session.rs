@@ -13,6 +13,9 @@ use crate::members::{MemberId, MemberName};
 use crate::request::{Refusal, Request};
 use crate::throttle::Throttle;
 
+/// Error code of the dialect for a request that came too soon.
+const TOO_MANY_REQUESTS: i32 = 10028;
+
 /// A client of the gateway.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -42,6 +45,21 @@ pub(crate) struct GrantedLogin {
 #[derive(Deserialize)]
 struct AuthAnswer {
     result: Option<Grant>,
+    error: Option<AuthError>,
+}
+
+#[derive(Deserialize)]
+struct AuthError {
+    code: i32,
+}
+
+/// What the venue answered to a login.
+#[derive(Debug)]
+pub(crate) enum LoginAnswer {
+    Granted(Grant),
+    /// The venue gets more logins than its rate allows.
+    TooFast,
+    Refused,
 }
 
 /// The tokens of a login.
@@ -59,12 +77,18 @@ impl std::fmt::Debug for Grant {
     }
 }
 
-impl Grant {
-    /// Reads the answer to a login. Returns `None` if the venue has refused it.
-    pub fn parse(answer: &str) -> Option<Grant> {
-        serde_json::from_str::<AuthAnswer>(answer).ok()?.result
+impl LoginAnswer {
+    /// Reads the answer to a login.
+    pub fn parse(answer: &str) -> LoginAnswer {
+        match serde_json::from_str(answer) {
+            Ok(AuthAnswer { result: Some(grant), .. }) => LoginAnswer::Granted(grant),
+            Ok(AuthAnswer { error: Some(AuthError { code: TOO_MANY_REQUESTS }), .. }) => LoginAnswer::TooFast,
+            _ => LoginAnswer::Refused,
+        }
     }
+}
 
+impl Grant {
     /// Returns after how many nanoseconds the tokens are renewed: 70 % of their life.
     pub fn renewed_after_ns(&self) -> u64 {
         self.expires_in.saturating_mul(700_000_000)
@@ -116,11 +140,19 @@ pub(crate) fn address_name(address: Option<IpAddr>) -> String {
 }
 
 fn too_many_requests(payer: &str, wait: Duration) -> Refusal {
+    slow_down(format!("{payer} sends faster than this gateway allows"), wait)
+}
+
+pub(crate) fn too_many_logins(wait: Duration) -> Refusal {
+    slow_down("the venue gets too many logins through this gateway".into(), wait)
+}
+
+fn slow_down(reason: String, wait: Duration) -> Refusal {
     let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
     Refusal {
-        code: 10028,
+        code: TOO_MANY_REQUESTS,
         message: "too_many_requests",
-        reason: format!("{payer} sends faster than this gateway allows"),
+        reason,
         remedy: "Slow down; data.retry_after_ms says for how long.",
         retry_after_ms: Some(retry_after_ms),
     }
