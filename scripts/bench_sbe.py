@@ -4,8 +4,9 @@
 Starts a quiet venue with an account for each connection, and runs the benchmark of the Java client.
 With --client it runs that of the C++ client or the Rust client, which have no JSON transport. With
 --client rust --cores CLIENT,VENUE the clients run on one core, and the venue and the servers of the
-ping-pongs on another: otherwise the scheduler decides which of them share a core. The Rust client comes from `cargo build --release -p pitwire-binary-client`. With --aeron the Java client
-also enters its orders over Aeron IPC and UDP: run `make aeron` before, and set PITWIRE_BIN to
+ping-pongs on another: otherwise the scheduler decides which of them share a core. The Rust client
+comes from `cargo build --release -p pitwire-binary-client`. With --aeron the Java client also enters
+its orders over Aeron IPC and UDP: run `make aeron` before, and set PITWIRE_BIN to
 target/release/pitwire-aeron."""
 
 import argparse
