@@ -256,7 +256,7 @@ def test_member_that_the_venue_refuses_too_often_ends_only_its_own_clients(tmp_p
         assert gateway.stop()["uplinks"] == 1
 
 
-def test_flood_of_logins_ends_nobody_at_a_venue_with_rates(tmp_path: Path) -> None:
+def test_flood_of_logins_ends_no_client_at_a_venue_with_rates(tmp_path: Path) -> None:
     """The venue closes a connection after 100 refusals, and all logins share one."""
     config = tmp_path / "limits.toml"
     config.write_text("[limits]\nrequests_per_second = 1\nrequests_burst = 5\n")

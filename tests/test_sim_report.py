@@ -120,6 +120,29 @@ def at(points: list[dict[str, Any]], place: int) -> float:
     return next(point["value"] for point in points if point["at"] == place)
 
 
+INSTRUMENT_OF_JSE = "NPN_ZAR"
+TYPES = ["take", "rest"]
+TWO_TYPES = """
+[[flow]]
+instruments = ["NPN_ZAR"]
+maker_levels = 4
+
+[[flow.type]]
+name = "take"
+base_per_s = 1.0
+order = "leave_touch"
+
+[[flow.type]]
+name = "rest"
+base_per_s = 2.0
+order = "behind"
+
+[[flow.kernel]]
+jump_per_s = [[2.0, 0.0], [1.0, 1.5]]
+decay_per_s = 5.0
+"""
+
+
 def test_report_figures_equal_those_of_the_export(tmp_path: Path) -> None:
     run, exported = tmp_path / "run", tmp_path / "csv"
     arguments = ["sim", "--seed", "7", "--horizon", str(SECONDS)]
@@ -182,9 +205,51 @@ def test_report_figures_equal_those_of_the_export(tmp_path: Path) -> None:
     assert abs(share - math.exp(-1)) < 5 * math.sqrt(0.24 / between["events"])
 
     page = (run / "report.html").read_text()
-    assert page.count("<svg") == 2 + 11 * len(report["instruments"])
+    assert page.count("<svg") == 2 + 12 * len(report["instruments"])
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert '="#' not in page, "every colour follows the style of the page"
+
+
+@pytest.mark.parametrize("flow", ["from a file", "of the preset"])
+def test_volume_by_type_equals_that_of_the_exported_orders_and_trades(tmp_path: Path, flow: str) -> None:
+    """Orders of a flow from a file have their event type as label. An order that trades on arrival
+    has the number of its trade's command; in an uncross it has entered before."""
+    arguments = ["sim", "--preset", "jse", "--seed", "5", "--horizon", "2400", "--out", tmp_path / "run"]
+    is_labelled = flow == "from a file"
+    if is_labelled:
+        (tmp_path / "flow.toml").write_text(TWO_TYPES)
+        arguments += ["--flow", tmp_path / "flow.toml"]
+    ended = run_pitwire(*arguments, "--report", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert run_pitwire("export", tmp_path / "run", "--out", tmp_path / "csv").returncode == 0
+    reported = next(
+        one for one in json.loads(ended.stdout)["report"]["instruments"] if one["name"] == INSTRUMENT_OF_JSE
+    )
+    of_instrument = [row for row in rows(tmp_path / "csv" / "orders.csv") if row["Instrument"] == INSTRUMENT_OF_JSE]
+    orders = {row["OrderId"]: row for row in of_instrument if row["Outcome"] == "accepted"}
+    entered: Counter[str] = Counter()
+    for row in orders.values():
+        entered[row["Label"]] += int(row["VolumeLots"])
+    traded: Counter[str] = Counter()
+    uncross_lots = 0
+    for row in rows(tmp_path / "csv" / "trades.csv"):
+        if row["Instrument"] != INSTRUMENT_OF_JSE:
+            continue
+        order = orders[row["AggressorOrderId"]]
+        if order["Seq"] == row["Seq"]:
+            traded[order["Label"]] += int(row["VolumeLots"])
+        else:
+            uncross_lots += int(row["VolumeLots"])
+    volume = reported["volume_by_type"]
+    assert volume["uncross_lots"] == uncross_lots
+    assert sum(traded.values()) + uncross_lots == reported["lots"]
+    if is_labelled:
+        assert {one["type"]: one["traded_lots"] for one in volume["types"]} == {name: traded[name] for name in TYPES}
+        assert {one["type"]: one["entered_lots"] for one in volume["types"]} == {name: entered[name] for name in TYPES}
+        assert traded["take"] > 0 and volume["other_lots"] == traded[""] > 0
+    else:
+        of_types = sum(one["traded_lots"] for one in volume["types"])
+        assert uncross_lots > 0 and of_types > 0 and of_types + volume["other_lots"] == traded[""]
 
 
 def test_a_report_states_twelve_properties_with_band_verdict_and_source(tmp_path: Path) -> None:
@@ -238,6 +303,7 @@ def test_spread_and_depth_are_in_keeping_with_tick_and_price() -> None:
 
 # Words of the legend of each plot with more than one series.
 LEGENDS = {
+    "Volume by type": ["buys or both sides", "sells"],
     "Events of each type a second": ["buys or both sides, realised", "sells, realised", "theory"],
     "Times between events": ["long-run rate", "integrated intensity (rescaled)", "exponential: theory"],
     "Price": ["lowest to highest price", "last price"],

@@ -8,12 +8,14 @@ import { Api, BINARY, download, logIn, picture, until } from './venue.mjs';
 
 const INTERVALS = 'Times between events, share of at least this size';
 const TYPES = 'Events by type, a second over all instruments';
+const VOLUMES = 'Traded lots by type of the aggressive order';
 const CHARTS = [
   'Price',
   'Spread in ticks',
   'Lots at the best prices',
   'Depth, mean lots by distance in ticks',
   'Traded lots',
+  VOLUMES,
   TYPES,
   INTERVALS,
   'Time of a command in the engine, commands below each bound',
@@ -73,6 +75,8 @@ test('a run ends with charts, and its tape is that of the command line', async (
   const drawn = (chart, part) => page.locator(`[data-chart="${chart}"] ${part}`).count();
   assert.equal(await drawn(INTERVALS, '.line[d^="M"]'), 2, 'the run and the theory');
   assert.equal(await drawn(TYPES, '.mark'), await drawn(TYPES, '.bar'), 'each type has its theory');
+  assert.ok((await drawn(VOLUMES, '.bar')) > 2, 'types that trade, and other aggressors');
+  assert.equal(await drawn(VOLUMES, '.mark'), 0, 'theory says nothing about lots');
   await picture(page, 'simulation');
   const options = await page
     .getByRole('combobox', { name: /^Instrument/ })

@@ -652,9 +652,7 @@ impl Connection {
     pub fn take_owned(&mut self, kind: NoticeKind, bytes: Vec<u8>, now: u64) {
         if self.stage == ConnectionStage::Open {
             self.outbox.push_owned_answer(bytes, now);
-            if kind == NoticeKind::LateResponse {
-                self.end_put_off();
-            }
+            (kind == NoticeKind::LateResponse).then(|| self.end_put_off());
             self.outbox.settle();
         }
     }

@@ -28,6 +28,7 @@ use crate::paper;
 use crate::random::Random;
 use crate::time_queue::TimeQueue;
 use crate::trader::Proposal;
+use crate::type_volume::TypeVolume;
 
 /// Delay after which a market maker with an empty side quotes again.
 const REACTION_SECONDS: f64 = 0.002;
@@ -45,6 +46,9 @@ pub struct Flow {
     /// Further commands of a requote, in order.
     ready: VecDeque<Command>,
     actions: Vec<MakerAction>,
+    /// The event whose order [`Flow::next`] returned last: index into `flows`, and type. `observe`
+    /// takes it.
+    event_order: Option<(usize, usize)>,
     started_at: VenueNanos,
     now: VenueNanos,
     /// Draws the accounts of orders, and lifetimes in instruments without a flow.
@@ -167,6 +171,7 @@ impl Flow {
             schedule: TimeQueue::new(),
             ready: VecDeque::new(),
             actions: Vec::new(),
+            event_order: None,
             started_at: start,
             now: start,
             random: Random::new(seed, u64::MAX),
@@ -217,6 +222,7 @@ impl Flow {
     /// Returns `None` if the action has no command, for example because the order to cancel has
     /// filled. Call [`Flow::next_due`] again.
     pub fn next(&mut self, engine: &Engine) -> Option<(VenueNanos, Command)> {
+        self.event_order = None;
         let command = match self.ready.pop_front() {
             Some(command) => Some(command),
             None => {
@@ -225,7 +231,10 @@ impl Flow {
                 self.act(due, engine)
             }
         };
-        let command = command.filter(|command| is_executable(command, engine))?;
+        let Some(command) = command.filter(|command| is_executable(command, engine)) else {
+            self.event_order = None;
+            return None;
+        };
         self.counts.commands += 1;
         Some((self.now, command))
     }
@@ -268,6 +277,9 @@ impl Flow {
             self.counts.events += 1;
         }
         let label = if flow.model.has_labels { flow.model.types[kind].name.clone() } else { Label::default() };
+        if matches!(outcome, EventOutcome::Order(_) | EventOutcome::Substituted(_)) {
+            self.event_order = Some((at, kind));
+        }
         match outcome {
             EventOutcome::Order(proposal) => Some(self.trader_order(at, proposal, label)),
             EventOutcome::Substituted(proposal) => {
@@ -322,8 +334,13 @@ impl Flow {
     /// Takes a command of any account with its events. Commands come in order.
     pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.now = self.now.max(stamped.at);
+        let event_order = self.event_order.take();
         if let Command::Enter(order) = &stamped.command {
-            self.entered(OrderId(stamped.seq.0), order, events);
+            let id = OrderId(stamped.seq.0);
+            if let Some((at, kind)) = event_order {
+                self.flows[at].volumes[kind].add(id, events);
+            }
+            self.entered(id, order, events);
         }
         for event in events {
             match event {
@@ -432,6 +449,11 @@ impl Flow {
     /// Returns the counts by event type, in the order of the first instrument with the type.
     pub fn tallies(&self) -> &[TypeTally] {
         &self.tallies
+    }
+
+    /// Returns the volumes of the event types in one instrument, in the order of the kernel's rows.
+    pub fn type_volumes(&self, instrument: InstrumentId) -> &[TypeVolume] {
+        self.flow_index(instrument).map_or(&[], |at| &self.flows[at].volumes)
     }
 
     /// Returns the theoretical counts of the tallies from the start of the flow to `end`. Busy time

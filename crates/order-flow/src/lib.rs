@@ -37,6 +37,7 @@ mod random;
 mod texture;
 mod time_queue;
 mod trader;
+mod type_volume;
 
 pub use config::{DemoMarket, FlowConfig, FlowStyle, check_parameter};
 pub use error::FlowError;
@@ -48,3 +49,4 @@ pub use paper::{PaperClient, SEEDS, TopOfBook};
 pub use process::Process;
 pub use random::Random;
 pub use trader::Proposal;
+pub use type_volume::TypeVolume;

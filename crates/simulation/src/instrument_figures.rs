@@ -2,7 +2,8 @@
 //!
 //! Start at    [`InstrumentFigures::of`].
 
-use pitwire_model::VenueNanos;
+use pitwire_model::{Side, VenueNanos};
+use pitwire_order_flow::TypeVolume;
 use serde::Serialize;
 
 use crate::instrument_watch::InstrumentWatch;
@@ -42,7 +43,50 @@ pub struct InstrumentFigures {
     pub path: PathFigures,
     /// Traded lots by price, in bars of equal width.
     pub volume_profile: Vec<ProfileBar>,
+    pub volume_by_type: VolumeByType,
     pub returns: ReturnFigures,
+}
+
+/// Lots by event type of the order flow. The traded lots of the types, `uncross_lots` and
+/// `other_lots` add up to the traded lots of the instrument.
+#[derive(Debug, Serialize)]
+pub struct VolumeByType {
+    pub types: Vec<TypeVolumeFigures>,
+    /// Traded lots without an aggressor: calls, batches, hidden orders and the closing price cross.
+    pub uncross_lots: u64,
+    /// Traded lots whose aggressor was no order of an event: quotes of market makers, first orders
+    /// of a new book and activated stops.
+    pub other_lots: u64,
+}
+
+/// Volume of one event type.
+#[derive(Debug, Serialize)]
+pub struct TypeVolumeFigures {
+    #[serde(rename = "type")]
+    pub name: String,
+    #[serde(skip)]
+    pub side: Option<Side>,
+    /// Lots of the accepted orders of its events.
+    pub entered_lots: u64,
+    /// Lots that these orders traded on arrival, as aggressors.
+    pub traded_lots: u64,
+}
+
+impl VolumeByType {
+    fn of(watch: &InstrumentWatch, volumes: &[TypeVolume]) -> Self {
+        let traded: u64 = volumes.iter().map(|one| one.traded_lots).sum();
+        let figures = |one: &TypeVolume| TypeVolumeFigures {
+            name: one.name.as_str().to_owned(),
+            side: one.side,
+            entered_lots: one.entered_lots,
+            traded_lots: one.traded_lots,
+        };
+        VolumeByType {
+            types: volumes.iter().map(figures).collect(),
+            uncross_lots: watch.uncross_lots,
+            other_lots: watch.lots.saturating_sub(watch.uncross_lots).saturating_sub(traded),
+        }
+    }
 }
 
 /// The spread in ticks, weighted by time.
@@ -135,9 +179,9 @@ pub struct ReturnFigures {
 }
 
 impl InstrumentFigures {
-    /// Returns the figures of an instrument since `start`.
+    /// Returns the figures of an instrument since `start`. `volumes` are those of the order flow.
     #[allow(clippy::cast_precision_loss)]
-    pub fn of(watch: &InstrumentWatch, start: VenueNanos) -> Self {
+    pub fn of(watch: &InstrumentWatch, volumes: &[TypeVolume], start: VenueNanos) -> Self {
         let signs: Vec<Option<f64>> = watch.hits.iter().map(|hit| Some(f64::from(hit.sign))).collect();
         let [bids, asks] = &watch.depth;
         let mean = |sum: u64| sum as f64 / watch.samples.max(1) as f64;
@@ -158,6 +202,7 @@ impl InstrumentFigures {
             impact: curve(&LAGS, |at| response(&watch.hits, at)),
             path: PathFigures::of(watch, start),
             volume_profile: profile(watch),
+            volume_by_type: VolumeByType::of(watch, volumes),
             returns: ReturnFigures::of(&watch.mids),
         }
     }

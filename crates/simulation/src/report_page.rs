@@ -270,6 +270,12 @@ fn section(out: &mut String, instrument: &InstrumentReport, is_open: bool) -> Re
     figure(out, "Volume by price", &volume_profile(figures)?, &profile_reading(figures));
     figure(
         out,
+        "Volume by type",
+        &volume_by_type(figures)?,
+        "Lots that the orders of each event type traded on arrival, and the lots of other trades.",
+    );
+    figure(
+        out,
         "Volume over time",
         &volume(figures)?,
         &format!("Lots in each interval of {} s.", figures.path.interval_s),
@@ -486,6 +492,41 @@ fn profile_reading(figures: &InstrumentFigures) -> String {
         price_text(figures.tick, most.from_ticks as f64),
         if ticks == 1 { "" } else { "s" }
     )
+}
+
+fn volume_by_type(figures: &InstrumentFigures) -> PlotResult {
+    let volume = &figures.volume_by_type;
+    let types = volume.types.iter().map(|one| (one.name.as_str(), one.side, one.traded_lots));
+    let others = [("no aggressor", None, volume.uncross_lots), ("other aggressors", None, volume.other_lots)];
+    let rows: Vec<_> = types.chain(others).collect();
+    // The first row is at the top.
+    let height = |number: usize| (rows.len() - 1 - number) as f64;
+    let name = |at: f64| {
+        let is_row = at >= -1e-6 && (at - at.round()).abs() < 1e-6;
+        let number = rows.len().checked_sub(1 + at.round().max(0.0) as usize).filter(|_| is_row);
+        number.map_or_else(String::new, |number| rows[number].0.to_owned())
+    };
+    let bars = |is_sell: bool| {
+        let of_side = rows.iter().enumerate().filter(move |(_, (_, side, _))| (*side == Some(Side::Sell)) == is_sell);
+        of_side.map(|(number, row)| [0.0, height(number) - 0.35, row.2 as f64, height(number) + 0.35]).collect()
+    };
+    Plot {
+        x: Axis {
+            label: "lots",
+            from: 0.0,
+            to: top(rows.iter().map(|row| row.2 as f64)),
+            format: &short_number,
+            room: 36,
+            labels: 7,
+        },
+        // Room for the legend above the bars.
+        y: Axis { label: "", from: -0.5, to: rows.len() as f64 + 1.5, format: &name, room: 190, labels: 13 },
+        marks: vec![
+            Mark::Bars { bars: bars(false), colour: Colour::Buy, label: "buys or both sides" },
+            Mark::Bars { bars: bars(true), colour: Colour::Sell, label: "sells" },
+        ],
+    }
+    .svg()
 }
 
 fn volume(figures: &InstrumentFigures) -> PlotResult {

@@ -4,7 +4,7 @@
 
 use pitwire_engine::Engine;
 use pitwire_model::{Event, SequencedCommand, VenueNanos};
-use pitwire_order_flow::Flow;
+use pitwire_order_flow::{Flow, TypeVolume};
 use serde::Serialize;
 
 use crate::flow_figures::{EventTypeFigures, FlowFigures};
@@ -43,7 +43,7 @@ impl RunReport {
             .watches
             .iter()
             .filter(|watch| watch.samples > 0 || watch.trades > 0)
-            .map(|watch| InstrumentReport::of(watch, self.start))
+            .map(|watch| InstrumentReport::of(watch, flow.type_volumes(watch.instrument), self.start))
             .collect();
         instruments.sort_by(|one, other| {
             let (one, other) = (&one.figures, &other.figures);
@@ -80,8 +80,8 @@ pub struct InstrumentReport {
 }
 
 impl InstrumentReport {
-    fn of(watch: &InstrumentWatch, start: VenueNanos) -> Self {
-        let figures = InstrumentFigures::of(watch, start);
+    fn of(watch: &InstrumentWatch, volumes: &[TypeVolume], start: VenueNanos) -> Self {
+        let figures = InstrumentFigures::of(watch, volumes, start);
         InstrumentReport { facts: facts(watch), figures }
     }
 }

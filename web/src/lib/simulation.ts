@@ -85,8 +85,35 @@ export interface Report {
     trades: number;
     lots: number;
     depth_lots: { ticks: number; bid: number; ask: number }[];
+    /** Absent in runs that an earlier build stored. */
+    volume_by_type?: TypeVolumes;
     path: { interval_s: number; intervals: Interval[] };
   }[];
+}
+
+/** Traded lots of an instrument by the event type of the aggressive order. */
+export interface TypeVolumes {
+  types: { type: string; entered_lots: number; traded_lots: number }[];
+  /** Traded lots without an aggressor. */
+  uncross_lots: number;
+  /** Traded lots of aggressors that are no orders of an event. */
+  other_lots: number;
+}
+
+/** Returns a bar for each type that entered orders, and for the other trades if there were any. */
+export function volumeBars({
+  types,
+  uncross_lots,
+  other_lots,
+}: TypeVolumes): { name: string; value: number }[] {
+  const ofTypes = types
+    .filter((one) => one.entered_lots > 0)
+    .map((one) => ({ name: one.type, value: one.traded_lots }));
+  const others = [
+    { name: 'no aggressor', value: uncross_lots },
+    { name: 'other aggressors', value: other_lots },
+  ];
+  return [...ofTypes, ...others.filter(({ value }) => value > 0)];
 }
 
 export interface FilePart {
