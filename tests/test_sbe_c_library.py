@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rpc import Http
+from rpc import Http, until
 from sbe_faults import FrameRelay
+from test_order_feed import free_line, recovery_address, venue_books
 from test_sbe import OPTIONS, instrument_id, sbe_address
 from test_sbe_clients import TIMEOUT_S, build, need
 from venue import DEMO_A, DEMO_B, TOP, Venue
@@ -146,6 +147,42 @@ def test_wrong_input_has_a_cause(library: Any, venue: Venue) -> None:
     assert library.pitwire_error() == b"address here: expected HOST:PORT"
     assert library.pitwire_feed_join(b"127.0.0.1:0", b"127.0.0.1:1") is None
     assert b"--order-feed-recovery" in library.pitwire_error()
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_feed_has_the_levels_of_the_venue(library: Any, data: Path) -> None:
+    lines = f"{free_line()},{free_line()}"
+    options = ["--clock", "manual", "--durability", "memory", "--order-feed", lines]
+    levels = (Level * 10_000)()
+    with (
+        Venue(data, [*options, "--order-feed-recovery", "127.0.0.1:0"]) as venue,
+        closing(Http(venue.address, DEMO_A)) as http,
+    ):
+        instruments = http.result("public/get_instruments", {"currency": "any"})
+        # The numbers of the feed begin with 0, and those of the dialect with 1.
+        numbers = {found["instrument_name"]: found["instrument_id"] - 1 for found in instruments}
+        feed = library.pitwire_feed_join(lines.encode(), recovery_address(venue).encode())
+        assert feed, library.pitwire_error()
+
+        def side_of(number: int, side: int) -> list[list[float]]:
+            count = library.pitwire_feed_levels(feed, number, side, levels, len(levels))
+            assert count >= 0, library.pitwire_error()
+            return [[level.price / UNIT, level.quantity / UNIT] for level in levels[:count]]
+
+        def books() -> dict[str, dict[str, list[list[float]]]]:
+            assert library.pitwire_feed_poll(feed, 50) == 0, library.pitwire_error()
+            return {name: {"bids": side_of(n, 1), "asks": side_of(n, 2)} for name, n in numbers.items()}
+
+        try:
+            for _ in range(3):
+                before = library.pitwire_feed_newest(feed)
+                http.result("private/pitwire_advance", {"ns": 5_000_000_000})
+                expected = venue_books(http)
+                assert any(book["bids"] and book["asks"] for book in expected.values())
+                until(lambda: books() == expected, "the venue's levels")  # noqa: B023
+                assert library.pitwire_feed_newest(feed) > before
+        finally:
+            library.pitwire_feed_leave(feed)
 
 
 def test_julia_file_has_the_signatures_of_the_header() -> None:

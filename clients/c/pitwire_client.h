@@ -91,7 +91,8 @@ int32_t pitwire_feed_poll(pitwire_feed *feed, int32_t timeout_ms);
 uint64_t pitwire_feed_newest(pitwire_feed *feed);
 /* Number of replays that have been requested. */
 uint64_t pitwire_feed_replays(pitwire_feed *feed);
-/* Copies up to `capacity` levels of a side, best first. Returns the number of all levels. */
+/* Copies up to `capacity` levels of a side, best first. Returns the number of all levels. Here
+ * `instrument_id` is the number of the feed, which is one less than that of order entry. */
 int32_t pitwire_feed_levels(pitwire_feed *feed, uint32_t instrument_id, int32_t side, pitwire_level *levels, int32_t capacity);
 
 #ifdef __cplusplus
