@@ -204,7 +204,9 @@ def follow(venue: Venue, process: subprocess.Popen[str], steps: int) -> None:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_benchmark_has_a_row_for_each_loop_and_transport(client: list[str], venue: Venue, tmp_path: Path) -> None:
+def test_benchmark_has_a_row_for_each_loop_and_transport(
+    client: list[str], venue: Venue, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     orders, rounds, rate = 220, 1, 1_000
     market = [str(instrument_id(venue)), PRICE, str(rate), str(orders), str(rounds)]
     if client[0] == "java":
@@ -214,6 +216,8 @@ def test_benchmark_has_a_row_for_each_loop_and_transport(client: list[str], venu
         ended = run([*client, "bench", sbe_address(venue), venue.ws_url, INSTRUMENT, *market, *ACCOUNTS], PATIENCE_S)
     else:
         transports, clients = {"TCP ping-pong", "SBE"}, {"1", "2"}
+        if request.node.callspec.id == "rust":
+            transports.add("TCP ping-pong, polling")
         ended = run([*client, "bench", sbe_address(venue), *market, *ACCOUNTS], PATIENCE_S)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in ended.stdout.splitlines()]
