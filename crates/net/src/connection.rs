@@ -16,6 +16,7 @@
 mod input;
 mod outbox;
 
+use std::borrow::Cow;
 use std::net::{IpAddr, TcpStream};
 
 use pitwire_websocket::{CloseCode, Decoder, IncomingMessage, Opcode, write_close, write_frame};
@@ -621,7 +622,7 @@ impl Connection {
     }
 
     /// Queues an answer or a notice for this connection, after the commit.
-    pub fn take(&mut self, kind: NoticeKind, bytes: &[u8], now: u64) {
+    pub fn take(&mut self, kind: NoticeKind, bytes: Cow<'_, [u8]>, now: u64) {
         if self.stage != ConnectionStage::Open {
             return;
         }
@@ -635,26 +636,17 @@ impl Connection {
             // A notice that is newer than an answer waits until the answer is sent. A byte stream
             // needs no wait: its numbered messages leave in order.
             NoticeKind::Notice if self.input.awaits_response() && self.is_websocket() => {
-                self.outbox.defer_notice(bytes);
+                self.outbox.defer_notice(&bytes);
             }
-            NoticeKind::Notice => self.outbox.push_notice(bytes),
+            NoticeKind::Notice => self.outbox.push_notice(&bytes),
             NoticeKind::End => {
                 if self.is_websocket() {
-                    self.outbox.append(|out| out.extend_from_slice(bytes));
+                    self.outbox.append(|out| out.extend_from_slice(&bytes));
                 }
                 self.stage = ConnectionStage::Closing { since: now };
             }
         }
         self.outbox.settle();
-    }
-
-    /// Queues the end of a long response without copying it.
-    pub fn take_owned(&mut self, kind: NoticeKind, bytes: Vec<u8>, now: u64) {
-        if self.stage == ConnectionStage::Open {
-            self.outbox.push_owned_answer(bytes, now);
-            (kind == NoticeKind::LateResponse).then(|| self.end_put_off());
-            self.outbox.settle();
-        }
     }
 
     fn end_put_off(&mut self) {

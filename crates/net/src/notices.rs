@@ -7,6 +7,7 @@
 //! Leaves out  slow readers, which show only when the bytes meet the socket.
 //! Start at    [`Notices::reply`], [`Notices::drain`].
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -46,14 +47,6 @@ struct QueuedNotice {
     end: usize,
     /// The bytes of a long response, instead of those in the common buffer.
     owned: Option<Vec<u8>>,
-}
-
-/// The bytes of an item.
-#[derive(Debug)]
-pub(crate) enum NoticeBytes<'a> {
-    Shared(&'a [u8]),
-    /// The end of a long [`NoticeKind::Answer`] or [`NoticeKind::LateResponse`].
-    Owned(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,11 +236,11 @@ impl Notices {
         self.bytes.len()
     }
 
-    /// Passes everything to `deliver`, in order.
-    pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, NoticeBytes<'_>)) {
+    /// Passes everything to `deliver`, in order. The bytes of a long answer are owned.
+    pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, Cow<'_, [u8]>)) {
         let mut start = 0;
         for QueuedNotice { to, kind, end, owned } in self.items.drain(..) {
-            deliver(to, kind, owned.map_or(NoticeBytes::Shared(&self.bytes[start..end]), NoticeBytes::Owned));
+            deliver(to, kind, owned.map_or(Cow::Borrowed(&self.bytes[start..end]), Cow::Owned));
             start = end;
         }
         self.ending.clear();
@@ -272,13 +265,10 @@ mod tests {
         let mut out = Vec::new();
         notices.drain(|_, kind, bytes| {
             assert_eq!(kind, NoticeKind::Answer, "none ends a put-off");
-            match bytes {
-                NoticeBytes::Shared(bytes) => out.extend_from_slice(bytes),
-                NoticeBytes::Owned(bytes) => {
-                    assert_eq!(bytes.as_ptr(), place);
-                    out.extend(bytes);
-                }
+            if let Cow::Owned(bytes) = &bytes {
+                assert_eq!(bytes.as_ptr(), place);
             }
+            out.extend_from_slice(&bytes);
         });
         let mut expected = vec![0x81, 1, b'a', 0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0];
         expected.extend(vec![b'x'; OWNED_BYTES]);
@@ -300,7 +290,6 @@ mod tests {
         assert!(notices.is_ending(one) && notices.is_ending(two));
         let mut out = Vec::new();
         notices.drain(|to, kind, bytes| {
-            let NoticeBytes::Shared(bytes) = bytes else { panic!("a long response") };
             out.push((to.0, kind, bytes.to_vec()));
         });
         let expected = [

@@ -36,7 +36,7 @@ use crate::context::{TurnContext, TurnTimes};
 use crate::event_loop::{EventLoop, LoopEvent, LoopKind, LoopOptions};
 use crate::idle::IdleStrategy;
 use crate::limits::Limits;
-use crate::notices::{NoticeBytes, Notices};
+use crate::notices::Notices;
 use crate::origin::OriginPolicy;
 use crate::outbox_budget::OutboxBudget;
 use crate::outgoing;
@@ -465,10 +465,7 @@ impl<A: Application> ServerLoop<A> {
         notices.drain(|to, kind, bytes| {
             let Some(at) = table.index_of(to) else { return };
             if let Some(connection) = table.connections.get_mut(at) {
-                match bytes {
-                    NoticeBytes::Shared(bytes) => connection.take(kind, bytes, now),
-                    NoticeBytes::Owned(bytes) => connection.take_owned(kind, bytes, now),
-                }
+                connection.take(kind, bytes, now);
             }
             table.list_now(at);
         });

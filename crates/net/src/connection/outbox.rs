@@ -2,6 +2,7 @@
 //!
 //! Start at    [`Outbox`].
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::outbox_budget::OutboxMeter;
@@ -125,18 +126,17 @@ impl Outbox {
         self.push_notice(&deferred);
     }
 
-    /// Adds an answer.
-    pub fn push_answer(&mut self, bytes: &[u8], now: u64) {
-        self.append(|out| out.extend_from_slice(bytes));
-        self.answer.get_or_insert(UnreadAnswer { since_ns: now, taken: 0 });
-    }
-
-    /// Adds an answer without copying it.
-    pub fn push_owned_answer(&mut self, bytes: Vec<u8>, now: u64) {
-        self.bytes_behind += bytes.len();
-        // What comes later gets a buffer behind it.
-        self.behind.extend([bytes, Vec::new()]);
-        self.advance();
+    /// Adds an answer. Does not copy owned bytes.
+    pub fn push_answer(&mut self, bytes: Cow<'_, [u8]>, now: u64) {
+        match bytes {
+            Cow::Borrowed(bytes) => self.append(|out| out.extend_from_slice(bytes)),
+            Cow::Owned(bytes) => {
+                self.bytes_behind += bytes.len();
+                // What comes later gets a buffer behind it.
+                self.behind.extend([bytes, Vec::new()]);
+                self.advance();
+            }
+        }
         self.answer.get_or_insert(UnreadAnswer { since_ns: now, taken: 0 });
     }
 
@@ -219,10 +219,10 @@ mod tests {
         for most in [1, 4, 7, 1_000] {
             let mut outbox = Outbox::new(OutboxBudget::new(&Limits::default()).meter());
             for round in 0..3 {
-                outbox.push_answer(b"head ", round);
-                outbox.push_owned_answer(b"first ".to_vec(), round);
+                outbox.push_answer(Cow::Borrowed(b"head "), round);
+                outbox.push_answer(Cow::Owned(b"first ".to_vec()), round);
                 outbox.push_notice(b"notice ");
-                outbox.push_owned_answer(b"second ".to_vec(), round);
+                outbox.push_answer(Cow::Owned(b"second ".to_vec()), round);
                 outbox.append(|out| out.extend_from_slice(b"end"));
                 assert_eq!(outbox.pending(), 28);
                 assert_eq!(drain(&mut outbox, most), b"head first notice second end");

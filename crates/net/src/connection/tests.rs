@@ -1,5 +1,6 @@
 //! A connection over a real pair of sockets: its memory stays bounded, and its turns are fair.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ fn input_is_bounded_however_much_is_sent() {
     }
     // While the outbox has no room for answers, nothing is read.
     connection.input = Input::default();
-    connection.take(NoticeKind::Answer, &vec![0; OUTBOX_BYTES], 0);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(&vec![0; OUTBOX_BYTES]), 0);
     bench.read_and_act(&mut connection);
     assert_eq!(connection.input.bytes.len(), 0, "read while its outbox is full");
     connection.readiness.is_reported = false;
@@ -144,7 +145,7 @@ fn written_bytes_leave_an_outbox_that_is_never_empty() {
     let (mut connection, mut peer) = bench.pair(1);
     let mut taken = 0;
     for turn in 0..2_000 {
-        connection.take(NoticeKind::Answer, &vec![0; 100_000], turn);
+        connection.take(NoticeKind::Answer, Cow::Borrowed(&vec![0; 100_000]), turn);
         connection.readiness.writable = true;
         bench.flush(&mut connection, turn);
         // The peer keeps some megabytes behind.
@@ -278,7 +279,7 @@ fn a_connection_that_waits_to_be_written_to_delays_no_request() {
     let mut two = TwoPeers::new();
     let waiting = &mut two.table.connections[0];
     waiting.readiness.readable = false;
-    waiting.take(NoticeKind::Notice, b"notice", 0);
+    waiting.take(NoticeKind::Notice, Cow::Borrowed(b"notice"), 0);
     waiting.hold_back();
     two.send(1, 1);
     assert_eq!(two.turn(0), [1], "the time is over after the first connection");
@@ -337,7 +338,7 @@ fn connection_with_delayed_answers_stays_on_the_list() {
     let mut bench = Bench::new();
     let (mut connection, mut peer) = bench.pair(1);
     connection.readiness.readable = false;
-    connection.take(NoticeKind::Answer, b"answer", 0);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(b"answer"), 0);
     connection.hold_back();
     assert!(connection.wants_turn(), "no event will follow");
     bench.flush(&mut connection, 0);
@@ -352,7 +353,7 @@ fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
     let (mut connection, mut peer) = bench.pair(1);
     let mut events = Vec::new();
     connection.readiness.readable = false;
-    connection.take(NoticeKind::Answer, &vec![b'a'; ANSWER], 0);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(&vec![b'a'; ANSWER]), 0);
     let (mut got, mut turns) = (0, 0);
     while got < ANSWER {
         while connection.is_held_back() || turns == 0 {
@@ -379,12 +380,12 @@ fn a_turn_writes_a_bounded_number_of_bytes_to_a_connection() {
     let mut bench = Bench::new();
     let (mut connection, mut peer) = bench.pair(1);
     connection.readiness.readable = false;
-    connection.take(NoticeKind::Answer, &vec![b'a'; WRITE_BYTES], 0);
-    connection.take(NoticeKind::Notice, &vec![b'n'; 2 * 1024 * 1024], 0);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(&vec![b'a'; WRITE_BYTES]), 0);
+    connection.take(NoticeKind::Notice, Cow::Borrowed(&vec![b'n'; 2 * 1024 * 1024]), 0);
     let first = bench.flush(&mut connection, 0);
     assert_eq!((first, connection.wants_turn(), connection.stage), (WRITE_BYTES, true, ConnectionStage::Open));
     // The next turn continues. Notices that the venue holds back do not close the connection.
-    connection.take(NoticeKind::Notice, b"n", 1);
+    connection.take(NoticeKind::Notice, Cow::Borrowed(b"n"), 1);
     let second = bench.flush(&mut connection, 1);
     assert!((1..=WRITE_BYTES).contains(&second) && connection.stage == ConnectionStage::Open, "{second} bytes");
     let mut got = vec![0; 4 * WRITE_BYTES];
@@ -401,13 +402,13 @@ fn published_frames_leave_behind_an_answer_in_one_write() {
     let mut bench = Bench::new();
     let (mut connection, mut peer) = bench.pair(1);
     connection.readiness.readable = false;
-    connection.take(NoticeKind::Answer, b"answer ", 0);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(b"answer "), 0);
     (bench.app.published, connection.share.answers) = (b"frame".to_vec(), 1);
     assert_eq!((bench.flush(&mut connection, 0), bench.app.answered_before), (12, 0));
     let mut got = vec![0; 2 * WRITE_BYTES];
     assert_eq!((peer.read(&mut got).unwrap(), &got[..12]), (12, &b"answer frame"[..]));
     // Frames wait while a part of an answer is written, so that a slow peer gets no more of them.
-    connection.take(NoticeKind::Answer, &vec![b'a'; WRITE_BYTES + 1], 0);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(&vec![b'a'; WRITE_BYTES + 1]), 0);
     assert_eq!((bench.flush(&mut connection, 0), connection.is_held_back()), (WRITE_BYTES, true));
     (bench.app.published, connection.share.answers) = (b"frame".to_vec(), 1);
     assert_eq!((bench.flush(&mut connection, 0), bench.app.answered_before), (6, 1));
@@ -431,7 +432,7 @@ fn an_answer_that_is_not_read_ends_the_connection() {
     let mut bench = Bench::new();
     let (mut connection, mut peer) = bench.pair(1);
     let limits = Limits { unread_ns: 30 * SECOND_NS, idle_ns: u64::MAX / 2, ..Limits::default() };
-    connection.take(NoticeKind::Answer, &vec![0; 20_000_000], SECOND_NS);
+    connection.take(NoticeKind::Answer, Cow::Borrowed(&vec![0; 20_000_000]), SECOND_NS);
     bench.flush(&mut connection, SECOND_NS);
     connection.check_timeouts(&mut bench.notices, &limits, 31 * SECOND_NS);
     assert!(!connection.is_gone(), "the time is not over");
@@ -457,7 +458,7 @@ fn notices_alone_have_no_deadline() {
     let (mut connection, _peer) = bench.pair(1);
     let limits = Limits { unread_ns: 1, idle_ns: u64::MAX / 2, ..Limits::default() };
     connection.readiness.writable = false;
-    connection.take(NoticeKind::Notice, b"notice", 0);
+    connection.take(NoticeKind::Notice, Cow::Borrowed(b"notice"), 0);
     connection.check_timeouts(&mut bench.notices, &limits, 100);
     assert!(!connection.is_gone(), "the limit of unread notices judges them");
 }
@@ -472,9 +473,9 @@ fn a_connection_waits_while_its_payer_has_too_many_unread_bytes() {
         connection.readiness.writable = false;
         bench.budget.charge(connection.meter(), 7);
     }
-    unread.take(NoticeKind::Answer, &[0; 100_000], 0);
+    unread.take(NoticeKind::Answer, Cow::Borrowed(&[0; 100_000]), 0);
     peer.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
-    asking.take(NoticeKind::Answer, b"unread", 0);
+    asking.take(NoticeKind::Answer, Cow::Borrowed(b"unread"), 0);
     bench.read_and_act(&mut asking);
     assert!(bench.app.senders.is_empty() && asking.input.bytes.is_empty());
     drop(unread);
