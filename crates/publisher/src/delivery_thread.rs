@@ -11,7 +11,6 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use pitwire_net::event_loop::{
@@ -136,7 +135,7 @@ impl SubscriberSocket {
     }
 }
 
-struct DeliveryThread {
+pub(crate) struct DeliveryThread {
     core: DeliveryCore,
     net: Box<dyn EventLoop>,
     inbox: Arc<Inbox>,
@@ -159,22 +158,11 @@ struct DeliveryThread {
     stopping_ns: Option<u64>,
 }
 
-/// Serves connections until a stop was requested and all have closed. First reports to `opened`
-/// whether the event loop could be opened; if not, it ends.
+/// Opens the event loop of a thread, on this thread.
 ///
 /// # Errors
-/// Fails if the event loop cannot go on.
-pub(crate) fn run(setup: ThreadSetup, kind: LoopKind, opened: &SyncSender<io::Result<()>>) -> io::Result<()> {
-    let (thread, result) = match open(setup, kind) {
-        Ok(thread) => (Some(thread), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    // The receiver waits for this report.
-    let _ = opened.send(result);
-    thread.map_or(Ok(()), DeliveryThread::serve_all)
-}
-
-fn open(setup: ThreadSetup, kind: LoopKind) -> io::Result<DeliveryThread> {
+/// Fails if the event loop cannot be opened.
+pub(crate) fn open(setup: ThreadSetup, kind: LoopKind) -> io::Result<DeliveryThread> {
     let mut net = kind.open(LOOP_OPTIONS)?;
     net.add_wake_source(setup.inbox.wake_source()?, 0)?;
     let listener = setup.listener.map(|listener| net.add_listener(listener)).transpose()?;
@@ -206,7 +194,11 @@ fn open(setup: ThreadSetup, kind: LoopKind) -> io::Result<DeliveryThread> {
 }
 
 impl DeliveryThread {
-    fn serve_all(mut self) -> io::Result<()> {
+    /// Serves connections until a stop was requested and all have closed.
+    ///
+    /// # Errors
+    /// Fails if the event loop cannot go on.
+    pub fn serve_all(mut self) -> io::Result<()> {
         let mut events = Vec::new();
         loop {
             let now_ns = monotonic_ns();

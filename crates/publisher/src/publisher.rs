@@ -7,17 +7,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use pitwire_net::OriginPolicy;
+use pitwire_net::{OriginPolicy, start_loop_thread};
 use pitwire_tls::{ServerConfig, Session};
 use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::delivery_core::{CoreSettings, DeliveryCore, SubscriberLimits};
-use crate::delivery_thread::{self, LOOP_OPTIONS, ThreadSetup, prepare_socket};
+use crate::delivery_thread::{self, DeliveryThread, LOOP_OPTIONS, ThreadSetup, prepare_socket};
 use crate::handler::{DeliveryHandler, LagAnswer, SubscriberId, SubscriberSetup};
 use crate::inbox::{ControlMessage, HandedOffSocket, Inbox, QueuedMessage};
 use crate::pass_timer::BatchingPolicy;
@@ -181,11 +180,9 @@ impl Publisher {
                 batching: options.batching,
             };
             let name = format!("delivery-{thread}");
-            let (opened, outcome) = sync_channel(1);
-            let run = move || delivery_thread::run(setup, kind, &opened);
-            let thread = std::thread::Builder::new().name(name).spawn(run)?;
+            let open = move || delivery_thread::open(setup, kind);
+            let thread = start_loop_thread(&name, open, DeliveryThread::serve_all)?;
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-            outcome.recv().unwrap_or_else(|_| Err(io::Error::other("a delivery thread panicked at its start")))?;
         }
         publisher.address = address;
         Ok(publisher)
