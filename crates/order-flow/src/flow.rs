@@ -46,8 +46,8 @@ pub struct Flow {
     /// Further commands of a requote, in order.
     ready: VecDeque<Command>,
     actions: Vec<MakerAction>,
-    /// The event whose order [`Flow::next`] returned last: index into `flows`, and type. `observe`
-    /// takes it.
+    /// The event whose order [`Flow::next`] returned last, if volumes are measured: index into
+    /// `flows`, and type. `observe` takes it.
     event_order: Option<(usize, usize)>,
     started_at: VenueNanos,
     now: VenueNanos,
@@ -277,7 +277,7 @@ impl Flow {
             self.counts.events += 1;
         }
         let label = if flow.model.has_labels { flow.model.types[kind].name.clone() } else { Label::default() };
-        if matches!(outcome, EventOutcome::Order(_) | EventOutcome::Substituted(_)) {
+        if flow.volumes.is_some() && matches!(outcome, EventOutcome::Order(_) | EventOutcome::Substituted(_)) {
             self.event_order = Some((at, kind));
         }
         match outcome {
@@ -337,8 +337,10 @@ impl Flow {
         let event_order = self.event_order.take();
         if let Command::Enter(order) = &stamped.command {
             let id = OrderId(stamped.seq.0);
-            if let Some((at, kind)) = event_order {
-                self.flows[at].volumes[kind].add(id, events);
+            if let Some((at, kind)) = event_order
+                && let Some(volumes) = &mut self.flows[at].volumes
+            {
+                volumes[kind].add(id, events);
             }
             self.entered(id, order, events);
         }
@@ -451,9 +453,10 @@ impl Flow {
         &self.tallies
     }
 
-    /// Returns the volumes of the event types in one instrument, in the order of the kernel's rows.
+    /// Returns the measured volumes of the event types in one instrument, in the order of the
+    /// kernel's rows.
     pub fn type_volumes(&self, instrument: InstrumentId) -> &[TypeVolume] {
-        self.flow_index(instrument).map_or(&[], |at| &self.flows[at].volumes)
+        self.flow_index(instrument).and_then(|at| self.flows[at].volumes.as_deref()).unwrap_or_default()
     }
 
     /// Returns the theoretical counts of the tallies from the start of the flow to `end`. Busy time
@@ -474,10 +477,13 @@ impl Flow {
         counts
     }
 
-    /// Measures the times between events from now on. Call this before the first event, at the time
-    /// `start` at which the flow was started.
-    pub fn measure_interevent_times(&mut self, start: VenueNanos) {
+    /// Measures the times between events and the volumes of the event types from now on. Call this
+    /// before the first event, at the time `start` at which the flow was started. Each command of
+    /// [`Flow::next`] must be executed before any other command.
+    pub fn measure(&mut self, start: VenueNanos) {
         for flow in &mut self.flows {
+            let volumes = flow.model.types.iter().map(|kind| TypeVolume::new(kind.name.clone(), kind.side));
+            flow.volumes = Some(volumes.collect());
             flow.meter = Some(IntereventMeter::new(&flow.process.kernel(), start));
         }
     }

@@ -38,8 +38,8 @@ pub struct InstrumentFlow {
     pub meter: Option<IntereventMeter>,
     /// Index into the tallies of the flow for each event type.
     pub tally_of: Vec<usize>,
-    /// Volumes by event type.
-    pub volumes: Vec<TypeVolume>,
+    /// Volumes by event type, if they are measured.
+    pub volumes: Option<Vec<TypeVolume>>,
     /// Theoretical rates of the event types at pace 1; `None` if they have no closed form.
     pub expected: Option<Vec<ExpectedRate>>,
     /// Resting orders of the traders, for cancels by events. Some of them may be gone.
@@ -106,11 +106,6 @@ pub enum EventOutcome {
     Suppressed,
 }
 
-/// Returns the volumes of the types of a model before the first order.
-fn volumes(model: &FlowModel) -> Vec<TypeVolume> {
-    model.types.iter().map(|kind| TypeVolume::new(kind.name.clone(), kind.side)).collect()
-}
-
 /// Returns the random streams: event times have even numbers, everything else has odd ones.
 fn streams(seed: u64, instrument: InstrumentId) -> (Random, Random) {
     let stream = 2 * u64::from(instrument.0);
@@ -138,7 +133,7 @@ impl InstrumentFlow {
             is_running: true,
             meter: None,
             tally_of: Vec::new(),
-            volumes: volumes(model),
+            volumes: None,
             expected: None,
             resting: Vec::new(),
         })
@@ -195,7 +190,7 @@ impl InstrumentFlow {
             is_running: config.is_running,
             meter: None,
             tally_of: Vec::new(),
-            volumes: volumes(&config.model),
+            volumes: None,
             expected: None,
             resting: Vec::new(),
         })

@@ -81,7 +81,8 @@ mod tests {
                 accepted(OWN),
                 trade(OrderId(1), OWN, 20, TradeKind::Continuous),
                 trade(OrderId(2), OWN, 3, TradeKind::Continuous),
-                // Of a stop that the trades elected, and of an uncross.
+                // The trades elect a stop order, which trades with the rest of this order. Hidden
+                // orders uncross, which has no aggressor.
                 accepted(OrderId(8)),
                 trade(OWN, OrderId(8), 5, TradeKind::Continuous),
                 trade(OrderId(1), OWN, 9, TradeKind::Filter),

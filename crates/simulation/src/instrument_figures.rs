@@ -54,8 +54,8 @@ pub struct VolumeByType {
     pub types: Vec<TypeVolumeFigures>,
     /// Traded lots without an aggressor: calls, batches, hidden orders and the closing price cross.
     pub uncross_lots: u64,
-    /// Traded lots whose aggressor was no order of an event: quotes of market makers, first orders
-    /// of a new book and activated stops.
+    /// Traded lots of other aggressors: quotes of market makers, first orders of a new book, and
+    /// stop orders that a trade elected.
     pub other_lots: u64,
 }
 
@@ -83,8 +83,8 @@ impl VolumeByType {
         };
         VolumeByType {
             types: volumes.iter().map(figures).collect(),
-            uncross_lots: watch.uncross_lots,
-            other_lots: watch.lots.saturating_sub(watch.uncross_lots).saturating_sub(traded),
+            uncross_lots: watch.lots - watch.continuous_lots,
+            other_lots: watch.continuous_lots.saturating_sub(traded),
         }
     }
 }

@@ -41,9 +41,8 @@ pub struct InstrumentWatch {
     next_sample: VenueNanos,
     pub trades: u64,
     pub lots: u64,
-    /// Lots of trades without an aggressor: calls, batches, hidden orders and the closing price
-    /// cross.
-    pub uncross_lots: u64,
+    /// Lots of trades with an aggressor: an incoming order met a resting one.
+    pub continuous_lots: u64,
     /// Orders that traded on arrival.
     pub hits: Vec<AggressiveOrder>,
     /// Times of these orders.
@@ -80,7 +79,7 @@ impl InstrumentWatch {
             next_sample: start,
             trades: 0,
             lots: 0,
-            uncross_lots: 0,
+            continuous_lots: 0,
             hits: Vec::new(),
             hit_times: Vec::new(),
             mids: Vec::new(),
@@ -152,9 +151,8 @@ impl InstrumentWatch {
                     self.series.at(self.now).trade(price.0, lots.0);
                     *self.volume_by_price.entry(price.0).or_default() += lots.0;
                     if *kind == TradeKind::Continuous {
+                        self.continuous_lots += lots.0;
                         self.record_aggressive(*taker, *taker_side, before, &mut last_taker);
-                    } else {
-                        self.uncross_lots += lots.0;
                     }
                 }
                 Event::SessionChanged { instrument, to: phase, .. } | Event::PhaseChanged { instrument, phase }

@@ -106,7 +106,7 @@ impl SimulationPlan {
         }
         let mut flow = start_flow(&self.flow, preset, self.seed, start, market.sequencer.engine())?;
         if self.report {
-            flow.measure_interevent_times(start);
+            flow.measure(start);
             market.latency = CommandLatency::new();
         }
         market.event_queue.set_flow(flow);
