@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use pitwire_net::{Application, CloseCode, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal as HttpRefusal};
 use pitwire_relay::Upstream;
@@ -261,7 +262,7 @@ impl<R> Edge<R> {
             }
             Some(PendingRequest::Renewal { client, login: number }) => match login {
                 Some(LoginAnswer::Granted(grant)) => self.take_renewal(client, number, Some(grant), notices),
-                Some(LoginAnswer::TooFast) => self.renew_later(client, number),
+                Some(LoginAnswer::TooFast) => self.renew_later(client, number, self.login_pace.pause(self.now_ns)),
                 Some(LoginAnswer::Refused) | None => self.take_renewal(client, number, None, notices),
             },
             Some(PendingRequest::Login { .. }) | None => {}
@@ -304,10 +305,11 @@ impl<R> Edge<R> {
         }
     }
 
-    /// Renews a login when logins may go to the venue again. Its tokens last until then: they are
-    /// renewed after 70 % of their life.
-    fn renew_later(&mut self, client: ConnectionId, login: u64) {
-        let renewal_ns = self.now_ns.saturating_add(self.login_pace.pause_ns(self.now_ns));
+    /// Renews a login after a wait. Its tokens should last until then, because the first attempt is
+    /// after 70 % of their life.
+    fn renew_later(&mut self, client: ConnectionId, login: u64, wait: Duration) {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let renewal_ns = self.now_ns.saturating_add(wait_ns);
         let session = self.sessions.get_mut(&client);
         if let Some(login) = session.and_then(|session| session.login.as_mut()).filter(|held| held.number == login) {
             login.renewal_ns = renewal_ns;
@@ -317,14 +319,13 @@ impl<R> Edge<R> {
 
     /// Asks for new tokens of a login, if it still lasts.
     fn renew(&mut self, client: ConnectionId, login: u64, notices: &mut Notices) {
-        if self.login_pace.pause_ns(self.now_ns) > 0 {
-            return self.renew_later(client, login);
-        }
         let Some(GrantedLogin { grant, .. }) = self.login(client, login) else { return };
         let params = json!({"grant_type": "refresh_token", "refresh_token": grant.refresh_token});
         let Ok(params) = RawValue::from_string(params.to_string()) else { return };
         let request = Request { id: None, method: "public/auth".into(), params: Some(&params) };
-        self.login_pace.count();
+        if let Err(wait) = self.login_pace.admit(self.now_ns) {
+            return self.renew_later(client, login, wait);
+        }
         self.ask(&request, PendingRequest::Renewal { client, login }, notices);
     }
 

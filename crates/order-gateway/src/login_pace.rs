@@ -12,7 +12,7 @@ use std::time::Duration;
 const IN_FLIGHT_MAX: usize = 16;
 /// Pause after a refusal in nanoseconds: the venue forgives one in this time.
 const PAUSE_NS: u64 = 1_000_000_000;
-/// What a client is asked to wait in nanoseconds while other logins are at the venue.
+/// Wait in nanoseconds before another attempt while too many logins are at the venue.
 const TURN_NS: u64 = 100_000_000;
 
 /// How many logins may be at the venue now.
@@ -34,20 +34,15 @@ impl LoginPace {
     /// # Errors
     /// How long to wait, if no login may go now.
     pub fn admit(&mut self, now_ns: u64) -> Result<(), Duration> {
-        let pause_ns = self.pause_ns(now_ns);
-        if pause_ns > 0 {
-            return Err(Duration::from_nanos(pause_ns));
+        let pause = self.pause(now_ns);
+        if !pause.is_zero() {
+            return Err(pause);
         }
         if self.in_flight >= self.in_flight_max {
             return Err(Duration::from_nanos(TURN_NS));
         }
         self.in_flight += 1;
         Ok(())
-    }
-
-    /// Counts a login that cannot be refused here, because it continues one.
-    pub fn count(&mut self) {
-        self.in_flight += 1;
     }
 
     /// Counts an answer of the venue, or that there will be none.
@@ -61,9 +56,9 @@ impl LoginPace {
         }
     }
 
-    /// Returns the nanoseconds until a login may go again.
-    pub fn pause_ns(&self, now_ns: u64) -> u64 {
-        self.paused_until_ns.saturating_sub(now_ns)
+    /// Returns the rest of the pause after refusals.
+    pub fn pause(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(self.paused_until_ns.saturating_sub(now_ns))
     }
 }
 

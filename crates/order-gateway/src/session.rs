@@ -53,7 +53,7 @@ struct AuthError {
     code: i32,
 }
 
-/// What the venue answered to a login.
+/// The venue's answer to a login.
 #[derive(Debug)]
 pub(crate) enum LoginAnswer {
     Granted(Grant),
