@@ -7,28 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from flow_files import TWO_TYPES
 from rpc import Http
 from venue import DEMO_A, DEMO_B, Venue, run_pitwire
-
-FILE = """
-[[flow]]
-instruments = ["BTC_USDC"]
-maker_levels = 4
-
-[[flow.type]]
-name = "take"
-base_per_s = 1.0
-order = "leave_touch"
-
-[[flow.type]]
-name = "rest"
-base_per_s = 2.0
-order = "behind"
-
-[[flow.kernel]]
-jump_per_s = [[2.0, 0.0], [1.0, 1.5]]
-decay_per_s = 5.0
-"""
 
 
 def test_the_list_names_built_in_flows_and_published_sets() -> None:
@@ -48,7 +29,7 @@ def test_the_example_of_the_documentation_is_a_flow(tmp_path: Path) -> None:
 
 
 def test_an_unstable_flow_is_refused_everywhere(tmp_path: Path) -> None:
-    (tmp_path / "unstable.toml").write_text(FILE.replace("decay_per_s = 5.0", "decay_per_s = 2.0"))
+    (tmp_path / "unstable.toml").write_text(TWO_TYPES.replace("decay_per_s = 5.0", "decay_per_s = 2.0"))
     up = ["up", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--flow"]
     for command in (["flow", "check"], ["sim", "--seed", "1", "--events", "9", "--flow"], up):
         ended = run_pitwire(*command, tmp_path / "unstable.toml")
@@ -58,7 +39,7 @@ def test_an_unstable_flow_is_refused_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_flow_is_journaled_exported_and_found_again_by_the_fit(tmp_path: Path) -> None:
-    (tmp_path / "flow.toml").write_text(FILE)
+    (tmp_path / "flow.toml").write_text(TWO_TYPES)
     arguments = ["--preset", "crypto24x7", "--seed", "3", "--horizon", "2400", "--flow", tmp_path / "flow.toml"]
     assert run_pitwire("sim", *arguments, "--out", tmp_path / "run").returncode == 0
     verified = run_pitwire("verify", tmp_path / "run")
@@ -83,7 +64,7 @@ def test_a_flow_is_journaled_exported_and_found_again_by_the_fit(tmp_path: Path)
     assert again["flows"][0]["radius"] == pytest.approx(found["radius"], rel=1e-6)
 
 
-# A flow for the instruments that `FILE` does not name.
+# A flow for the instruments that `TWO_TYPES` does not name.
 OTHERS = """
 [[flow]]
 lifetime_s = 60.0
@@ -109,7 +90,7 @@ decay_per_s = 0.5
 
 
 def test_each_instrument_has_the_event_types_of_its_own_flow(tmp_path: Path) -> None:
-    (tmp_path / "flow.toml").write_text(FILE + OTHERS)
+    (tmp_path / "flow.toml").write_text(TWO_TYPES + OTHERS)
     checked = json.loads(run_pitwire("flow", "check", tmp_path / "flow.toml", "--json").stdout)
     radii = [flow["radius"] for flow in checked["flows"]]
     # Both matrices are triangular, so a radius is the largest number on a diagonal.
@@ -127,7 +108,7 @@ def test_each_instrument_has_the_event_types_of_its_own_flow(tmp_path: Path) -> 
 
 
 def test_a_venue_journals_its_flow_and_trades_only_its_instruments(tmp_path: Path) -> None:
-    (tmp_path / "flow.toml").write_text(FILE)
+    (tmp_path / "flow.toml").write_text(TWO_TYPES)
     options = ["--flow", str(tmp_path / "flow.toml"), "--no-clients", "--speed", "100"]
     with Venue(tmp_path / "data", options, preset="crypto24x7", warm_up="10m") as venue:
         assert venue.stop() == 0
@@ -254,8 +235,8 @@ def test_bad_input_is_refused_with_one_clear_line(
 ) -> None:
     files = {
         "empty.toml": "",
-        "minutes.toml": FILE.replace("base_per_s", "base_per_minute"),
-        "nan.toml": FILE.replace("base_per_s = 1.0", "base_per_s = nan"),
+        "minutes.toml": TWO_TYPES.replace("base_per_s", "base_per_minute"),
+        "nan.toml": TWO_TYPES.replace("base_per_s = 1.0", "base_per_s = nan"),
         "empty.csv": "",
         "orders.csv": "Instrument,TimeNs,Outcome,EventType\nA,1,accepted,x\n",
         "short.csv": "34200.1,1,11,50,1000000,1\n34200.2,1,12\n",

@@ -36,8 +36,9 @@ end
 "Text of a field that ends with NUL."
 text(bytes) = String(collect(Iterators.takewhile(!=(0x00), bytes)))
 
-error() =
-    ccall((:pitwire_error, LIBRARY), Cstring, ())
+"Cause of the last failure."
+last_error() = unsafe_string(
+    ccall((:pitwire_error, LIBRARY), Cstring, ()))
 log_on(address, client_id, secret) =
     ccall((:pitwire_log_on, LIBRARY), Ptr{Cvoid}, (Cstring, Cstring, Cstring),
         address, client_id, secret)

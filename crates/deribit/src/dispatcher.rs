@@ -97,8 +97,9 @@ impl Dispatcher {
         self
     }
 
-    /// Sets the most waiting stop orders of an account that has no limit of open orders of its own.
-    /// Without this call it is [`DialectLimits::MAX_STOP_ORDERS`].
+    /// Sets how many stop orders of an account may wait for their trigger price. It does not hold
+    /// for an account whose open orders an operator has limited. Without this call it is
+    /// [`DialectLimits::MAX_STOP_ORDERS`].
     #[must_use]
     pub fn with_max_stop_orders(mut self, max: u32) -> Self {
         self.state.max_stop_orders = max;

@@ -37,7 +37,8 @@ pub(crate) struct SharedState {
     pub rates: RateLimits,
     /// Most open orders of an account, unless an operator has set a limit for it.
     pub max_open_orders: u32,
-    /// Most waiting stop orders of an account that has no limit of open orders of its own.
+    /// Most stop orders of an account that wait for their trigger price. It does not hold for an
+    /// account whose open orders an operator has limited.
     pub max_stop_orders: u32,
 }
 

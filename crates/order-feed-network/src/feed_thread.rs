@@ -127,7 +127,7 @@ pub(crate) fn spawn(
     })
 }
 
-/// What the queue of batches holds.
+/// State of the queue of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueState {
     Empty,

@@ -4,7 +4,7 @@
 //!                most one answer, and [`ServedClient::input`] at most one request and one receive;
 //!             2. a client has [`LOGIN_PATIENCE`] to log in and to finish a request that it began,
 //!                and a patience to read each [`SEND_BYTES`] of an answer.
-//! Leaves out  what a request means: see `recovery_server`.
+//! Leaves out  the answers to requests: see `recovery_server`.
 //! Start at    [`ServedClient`].
 
 use std::collections::VecDeque;

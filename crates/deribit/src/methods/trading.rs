@@ -142,9 +142,9 @@ fn check_open_orders(call: &Call<'_>, account: AccountId, more: u64) -> MethodRe
     Err(RpcError::from(Reject::TooManyOpenOrders).with_limit(Decimal::new(i128::from(max), 0)))
 }
 
-/// Checks that an account may have one more stop order that waits for its trigger price. This
-/// bounds the stops of one account that one trade can elect. An operator who has set the open
-/// orders of the account has set this limit too.
+/// Checks that an account may have one more stop order that waits for its trigger price. One trade
+/// can elect all of them, and their execution delays all clients. If an operator has limited the
+/// open orders of the account, that limit holds instead of this one.
 fn check_stop_orders(call: &Call<'_>, account: AccountId) -> MethodResult {
     let holder = call.venue.engine().account(account);
     let has_own_max = holder.is_some_and(|holder| holder.spec.settings.max_open_orders.is_some());
